@@ -12,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import Page, sync_playwright
 
-from browser.scene import GB200, H100, NODES, WORKLOADS, text
+from browser.scene import GB200, H100, NODES, PLANNED, WORKLOADS, text
 from stack_kit.spinney import spinney
 
 CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
@@ -21,6 +21,7 @@ SIZE = {"width": 1120, "height": 760}
 PAGES = {
     "overview": "/",
     "tree": "/tree?topology=h100&gang=default/chat-0",
+    "colours": "/tree?topology=h100",
     "gang": "/gangs/default/giant-0",
     "placed": "/gangs/default/chat-0",
 }
@@ -44,6 +45,11 @@ def take(directory: Path, scheme: str = "light", width: int = SIZE["width"], ful
                 page.goto(site + address)
                 page.wait_for_selector("#light[data-state=live]")
                 page.screenshot(path=directory / f"{name}.png", full_page=full)
+            page.goto(f"{site}/plan")
+            page.get_by_label("Manifest").fill(text(PLANNED))
+            page.get_by_role("button", name="Plan").click()
+            page.locator("#answer").wait_for()
+            page.screenshot(path=directory / "plan.png", full_page=full)
             browser.close()
 
 

@@ -108,6 +108,8 @@ def test_b1_a_pasted_manifest_is_planned_and_nothing_is_created(stack: Spinney, 
     expect(page.get_by_role("heading", name="It fits")).to_be_visible()
     expect(page.locator("#answer")).to_contain_text("default/planned-0")
     expect(page.locator("#answer")).to_contain_text("h100-b")
+    drawn = page.get_by_role("tree", name="Where it would go in h100")
+    assert drawn.locator("a.cell.here[aria-label*='planned for default/planned-0']").count() == 2
     too_much = podcliqueset("planned", "h100", {"packDomain": "rack"}, clique("worker", 9, 8))
     page.get_by_label("Manifest").fill(json.dumps(too_much))
     page.get_by_role("button", name="Plan").click()
@@ -205,8 +207,44 @@ def test_b5_the_tree_is_walked_by_keyboard(page: Page) -> None:
     expect(page.get_by_role("heading", level=1)).to_have_text(str(name))
 
 
+def test_b5_gangs_have_colours_with_a_legend_and_details_by_pointer_and_focus(page: Page) -> None:
+    page.goto("/tree?topology=h100")
+    named = page.get_by_role("list", name="Gangs").get_by_role("link")
+    expect(named.first).to_be_visible()
+    assert "default/chat-0" in named.all_inner_texts()
+    inks = page.evaluate("() => [...new Set([...document.querySelectorAll('.g')].map(e => getComputedStyle(e).fill))]")
+    assert len(inks) > 1
+    cell = page.locator("a.cell[aria-label*='of default/chat-0']").first
+    cell.hover()
+    expect(page.locator(".at")).to_contain_text("of default/chat-0")
+    expect(page.locator(".at")).to_contain_text("rack")
+    page.get_by_role("link", name="default/chat-0").hover()
+    faded = page.locator(".g.faded")
+    assert faded.count() > 0
+    assert page.locator(".g.faded[data-gang='default/chat-0']").count() == 0
+    page.locator("a.cell").last.focus()
+    name = page.locator("a.cell").last.get_attribute("data-name")
+    expect(page.locator(".at")).to_contain_text(str(name))
+
+
+def test_b5_history_has_curves_and_a_table(page: Page) -> None:
+    page.goto("/history")
+    expect(page.get_by_role("img", name="GPUs used in the last 24 hours")).to_be_visible()
+    assert page.locator("svg.chart path.curve").count() == 3
+    page.get_by_text("As a table").click()
+    expect(page.get_by_role("region", name="Samples").locator("tbody tr").first).to_be_visible()
+
+
+def test_b5_a_list_is_sorted_by_its_headings(page: Page) -> None:
+    page.goto("/gangs")
+    page.get_by_role("link", name="Pods", exact=True).click()
+    expect(page).to_have_url(re.compile("sort=pods"))
+    expect(page.locator("#live tbody th").first).to_contain_text("default/pg-pretrain")
+    expect(page.locator("#live thead [aria-sort=ascending]")).to_have_text("Pods")
+
+
 def test_b5_every_page_has_landmarks_labels_and_one_title(page: Page) -> None:
-    for address in ("/", "/tree", "/gangs", "/gangs/default/giant-0", "/queues", "/topologies", "/plan"):
+    for address in ("/", "/tree", "/gangs", "/gangs/default/giant-0", "/queues", "/topologies", "/history", "/plan"):
         page.goto(address)
         assert page.get_by_role("main").count() == page.get_by_role("banner").count() == 1, address
         assert page.get_by_role("heading", level=1).count() == 1, address
@@ -255,6 +293,7 @@ def test_b5_nothing_is_wider_than_a_phone(stack: Spinney, visit: Callable[..., V
         "/gangs/default/chat-0",
         "/queues",
         "/topologies",
+        "/history",
     ):
         page.goto(address)
         assert page.evaluate("() => document.documentElement.scrollWidth") <= 390, address

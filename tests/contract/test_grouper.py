@@ -298,7 +298,7 @@ def test_k1_k2_a_mistake_is_seen_on_the_job_and_the_pod_and_heals(stage: Stage) 
     (name,) = stage.pods_of("train", 1)
     sentence = (
         f'Job {stage.space.namespace}/train: metadata.annotations[{placement}]: found "rak", '
-        f"expected a level of topology {stage.scheduler}: {ZONE}, {RACK}, zone, rack"
+        f"expected a level of topology {stage.scheduler}: {ZONE}, {RACK}, zone, rack; did you mean rack?"
     )
 
     def seen() -> bool:

@@ -6,6 +6,7 @@ of the server becomes an error message.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,6 +25,7 @@ from spinney.core.grouping.group_shape import Lookups
 from spinney.core.grouping.owner_chain import UserError
 from spinney.core.grouping.podgroups import DesiredPodGroup, keep, mark
 from spinney.core.grouping.queue_and_priority import GrouperSettings
+from spinney.core.scheduling.gang.pod_shape import requests
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.core.view.best_score import with_best_score
 from spinney.core.view.explanation import Levels, explain_gang
@@ -191,6 +193,8 @@ def _lookups(simulator: ClusterSimulator) -> Lookups:
         lambda namespace, name: views.podgroups.get((namespace, name)),
         pod,
         lambda namespace, name: [as_grouped(one) for one in views.pods_of((namespace, name))],
+        lambda: [one.metadata.name for one in views.topologies],
+        lambda: [one.metadata.name for one in views.queues],
     )
 
 
@@ -260,6 +264,7 @@ class _Simulation:
         simulator.cluster.settle()
         simulator.settle()
         self._before = {key for key in map(_key, simulator.views.podgroups) if simulator.views.pods_of(key)}
+        self._bound = {_key(pod) for pod in simulator.views.pods if pod.spec.node_name}
         gate = PodAdmission(simulator, placing.snapshot.limit_ranges)
         self._materializer = Materializer(simulator, placing.registry, placing.scheduler.names, gate)
         self._levels: dict[str, Levels] = {}
@@ -417,6 +422,7 @@ class _Simulation:
             moves,
             key in simulator.pipelined,
             is_new,
+            _held(pod for pod in pods if pod.spec.node_name and _key(pod) not in self._bound),
         )
 
     def _levels_of(self, name: str) -> Levels:
@@ -429,8 +435,15 @@ class _Simulation:
         return self._levels[name]
 
 
-def _key(group: PodGroup) -> Key:
-    return group.metadata.namespace, group.metadata.name
+def _key(one: PodGroup | Pod) -> Key:
+    return one.metadata.namespace, one.metadata.name
+
+
+def _held(pods: Iterable[Pod]) -> dict[str, Counter[str]]:
+    held: dict[str, Counter[str]] = {}
+    for pod in pods:
+        held.setdefault(pod.spec.node_name, Counter()).update(requests(pod))
+    return held
 
 
 def _below(group: PodGroup) -> set[str]:

@@ -165,9 +165,9 @@ def structs_in(annotation: Any) -> list[type[Slim]]:
             ["pcsg"],
             "MinAvail Replicas Available Scheduled Updated PCLQs-Updated PCLQs-Total MinBreached Age",
         ),
-        ("ClusterTopology", ["ct"], "Domains Age"),
-        ("PodGang", ["pg"], "Phase Age"),
-        ("PodGroup", ["pg"], "Age"),
+        ("ClusterTopology", ["ct"], "Domains Level-2 Level-3 Level-4 Level-5 Level-6 Level-7 Drift Age"),
+        ("PodGang", ["pg"], "Phase Scheduled Reason Score Message Age"),
+        ("PodGroup", ["pg"], "Queue Min Waiting GPUs Score Topology Message Age"),
         ("DynamoGraphDeployment", ["dgd"], "Ready Backend Age"),
     ],
 )

@@ -93,7 +93,7 @@ async def test_a_form_of_ours_is_taken() -> None:
         assert (await client.post("/plan", data={"manifest": "a"}, headers=headers)).status_code == 503
 
 
-@pytest.mark.parametrize("path", ["/", "/gangs/default/placed", "/live/gangs", "/cells/tree", "/plan", "/nowhere"])
+@pytest.mark.parametrize("path", ["/", "/gangs/default/placed", "/live/gangs", "/history", "/plan", "/nowhere"])
 async def test_b5_without_the_token_nothing_is_told(path: str) -> None:
     async with site(hall(), token=TOKEN) as client:
         for asked in ("", "?token=", "?token=wrong", f"?token={TOKEN}x"):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import time
+from datetime import UTC, datetime
 
+import httpx
 import pytest
 
 from spinney.api.labels import EXPLANATION, PLAN, PLAN_SIGNATURE
@@ -11,9 +14,14 @@ from spinney.core.scheduling.plan import Assignment, Plan, encode
 from spinney.core.view.explanation import GangExplanation, Place
 from spinney.core.view.plan_result import DisplacedPod, GangResult, PlanResult, WorkloadResult
 from spinney.core.view.topology_usage import TopologyUse
+from spinney.serve.dashboard.auth import AuthSettings
+from spinney.serve.dashboard.boxes import fill_of
 from spinney.serve.dashboard.data_sources import PlanRefused, Questions
+from spinney.serve.dashboard.history import sample_of
 from spinney.serve.dashboard.page_handlers import MOST_BYTES
-from unit.dashboard.site import site
+from spinney.serve.dashboard.server import application
+from spinney.serve.dashboard.streams import Streams
+from unit.dashboard.site import URL, desk_of, site
 from unit.dashboard.world import BLOCK, RACK, World, hall
 
 EVIL = "<script>alert(1)</script>"
@@ -148,7 +156,7 @@ async def test_what_is_not_there_is_said(path: str) -> None:
 
 async def test_a_cluster_without_anything_has_pages_too() -> None:
     async with site(World()) as client:
-        for path in ("/", "/tree", "/gangs", "/topologies", "/cells/tree"):
+        for path in ("/", "/tree", "/gangs", "/topologies", "/history"):
             assert (await client.get(path)).status_code == 200, path
 
 
@@ -191,6 +199,49 @@ async def test_b1_an_answer_names_gangs_and_domains() -> None:
     assert status == 200
     assert "It fits" in text
     assert "b0/b0-r1" in text
+
+
+async def test_b5_a_plan_is_drawn_into_the_tree_before_it_is_applied() -> None:
+    async def plan(text: str) -> PlanResult:
+        explained = GangExplanation("default/new-0", "Scheduled", False, topology="hall", score=1.0)
+        held = {"b0-r0-n1": {"nvidia.com/gpu": 4, "pods": 2}}
+        gang = GangResult(explained, True, 2, 2, 2, held=held)
+        return PlanResult((WorkloadResult("PodCliqueSet", "default", "new", "the text", (gang,)),), 16)
+
+    _, text = await planned(Questions(plan=plan), manifest="kind: x")
+    drawn = text.partition("Where it would go in hall")[2]
+    assert "b0-r0-n1: 8 of 8 GPU used or planned, 2 pods planned for default/new-0, 1 pod of default/placed" in drawn
+    assert (
+        f'<rect class="g" fill="{fill_of("default/new-0")}" data-gang="default/new-0" x="0.00" width="16.00"' in drawn
+    )
+    assert "b0-r1" not in drawn
+    assert '<span data-gang="default/new-0">' in drawn and "/gangs/default/new-0" not in drawn
+
+
+async def test_b5_lists_say_how_long_a_gang_waits() -> None:
+    world = explained()
+    since = datetime.fromtimestamp(time.time() - 7300, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    world.gang("waiting", queue="other", creationTimestamp=since)
+    async with site(world) as client:
+        for path in ("/", "/gangs", "/gangs/default/waiting"):
+            assert f'<time datetime="{since}" title="since {since}">2h</time>' in (await client.get(path)).text, path
+        assert 'aria-sort="descending"' in (await client.get("/gangs?sort=-waiting")).text
+
+
+async def test_b5_history_is_drawn_from_samples() -> None:
+    desk = desk_of(hall())
+    await desk.model.refresh()
+    for minute in range(3):
+        desk.history.add(sample_of(desk.model, 1_767_225_600 + 60 * minute))
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(application(desk, Streams(desk.model), AuthSettings())), base_url=URL
+    ) as client:
+        text = (await client.get("/history?hours=1")).text
+    assert "GPUs used in the last 1 hour: least 12, most 12, now 12" in text
+    assert "Gangs waiting in the last 1 hour: least 1, most 1, now 1" in text
+    assert "<title>2026-01-01 00:02: 12</title>" in text
+    async with site(hall()) as client:
+        assert "No sample has been taken yet" in (await client.get("/history?hours=99")).text
 
 
 async def test_b1_of_many_gangs_those_that_do_not_fit_are_shown_and_the_rest_counted() -> None:

@@ -33,6 +33,10 @@ ROWS = [row("one"), row("two", waits=True, queue="other"), row("three", waits=Tr
         ({"q": "team/three"}, ["three"]),
         ({"q": "b0/r0", "state": "placed"}, ["one"]),
         ({"q": "nobody"}, []),
+        ({"sort": "name"}, ["one", "two", "three"]),
+        ({"sort": "-name"}, ["three", "two", "one"]),
+        ({"sort": "queue"}, ["three", "one", "two"]),
+        ({"sort": "nothing"}, ["three", "two", "one"]),
         ({"page": "99"}, ["three", "two", "one"]),
         ({"page": "-1"}, ["three", "two", "one"]),
         ({"page": "9" * 5000}, ["three", "two", "one"]),
@@ -50,6 +54,14 @@ def test_b5_the_address_says_what_was_asked_for(asked: dict[str, str]) -> None:
 
     query = Query.read(asked)
     assert Query.read(dict(parse_qsl(query.address.partition("?")[2]))) == query
+
+
+def test_b5_a_heading_sorts_and_sorts_the_other_way_round() -> None:
+    query = Query(q="a", page=3)
+    once = query.sorted_by("pods")
+    assert once.address == "/gangs?q=a&sort=pods"
+    assert once.sorted_by("pods").address == "/gangs?q=a&sort=-pods"
+    assert once.sorted_by("name").sort == "name"
 
 
 def test_b5_a_long_list_is_cut_in_pages() -> None:

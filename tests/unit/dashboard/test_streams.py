@@ -57,11 +57,11 @@ async def test_b5_of_a_drawing_only_what_is_new_is_told() -> None:
     running = asyncio.create_task(streams.run())
     event, text = read(await anext(news))
     assert event == "event: cells"
-    assert len(json.loads(text)) == 16 + 6
+    assert len(json.loads(text)) == 16 + 6 + 1
     world.pod("late", "", "b1-r1-n3")
     event, text = read(await anext(news))
     assert event == "event: cells"
-    assert json.loads(text) == {"b4": [8, 0], "b6": [8, 0], "n16": [8, 0, "", 0]}
+    assert json.loads(text) == {"b4": [8, 0], "b6": [8, 0], "n16": [8, 0, "", 0, [], "b1-r1-n3: 8 of 8 GPU used"]}
     world.node("another")
     assert read(await anext(news))[0] == "event: page"
     running.cancel()

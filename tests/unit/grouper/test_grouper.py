@@ -17,7 +17,7 @@ ASKS = placed(topology="network", required="rack")
 WRONG = placed(topology="network", required="rak")
 SENTENCE = (
     "Job default/train: metadata.annotations[kai.scheduler/topology-required-placement]: "
-    f'found "rak", expected a level of topology network: {ZONE}, {RACK}, zone, rack'
+    f'found "rak", expected a level of topology network: {ZONE}, {RACK}, zone, rack; did you mean rack?'
 )
 
 

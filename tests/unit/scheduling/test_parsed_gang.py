@@ -101,7 +101,7 @@ def test_k3_subgroups_are_a_tree_of_any_depth_with_names_as_they_are_written() -
         (
             {"subGroups": [subgroup("a", topologyConstraint={**RACK, "preferredTopologyLevel": "rck"})]},
             "topology constraint error: sub-group a specified 'rck' as the preferred topology constraint level, but "
-            "the topology tree 'cluster' does not contain a level with this name",
+            "the topology tree 'cluster' does not contain a level with this name; did you mean rack?",
         ),
         ({"topologyConstraint": {**RACK, "topology": "other"}}, "Requested topology other does not exist"),
     ],

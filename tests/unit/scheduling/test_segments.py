@@ -182,7 +182,7 @@ def test_k13_a_gang_without_a_constraint_names_the_topology_by_annotation() -> N
         (
             {"required": "rck"},
             "topology constraint error: sub-group default specified 'rck' as the required segment topology constraint "
-            "level, but the topology tree 'cluster' does not contain a level with this name",
+            "level, but the topology tree 'cluster' does not contain a level with this name; did you mean rack?",
         ),
     ],
 )

@@ -26,6 +26,52 @@ _UPDATED = Column("Updated", "integer", ".status.updatedReplicas")
 _CLIQUES_UPDATED = Column("PCLQs-Updated", "integer", ".status.updateProgress.updatedPodCliquesCount")
 _CLIQUES_TOTAL = Column("PCLQs-Total", "integer", ".status.updateProgress.totalPodCliquesCount")
 _BREACHED = Column("MinBreached", "string", '.status.conditions[?(@.type=="MinAvailableBreached")].status', 1)
+_GPUS = r"nvidia\.com/gpu"
+_UNSCHEDULABLE = '.status.schedulingConditions[?(@.type=="UnschedulableOnNodePool")]'
+_SCHEDULED_CONDITION = '.status.conditions[?(@.type=="Scheduled")]'
+_QUEUE_COLUMNS = (
+    Column("Priority", "string", ".spec.priority"),
+    Column("Parent", "string", ".spec.parentQueue"),
+    Column("Children", "string", ".status.childQueues"),
+    Column("DisplayName", "string", ".spec.displayName"),
+    Column("GPU-Quota", "number", ".spec.resources.gpu.quota"),
+    Column("GPU-Limit", "number", ".spec.resources.gpu.limit"),
+    Column("GPUs-Used", "string", f".status.allocated.{_GPUS}"),
+    Column("GPUs-Requested", "string", f".status.requested.{_GPUS}"),
+    Column("CPUs-Used", "string", ".status.allocated.cpu", 1),
+    _AGE,
+)
+_PODGANG_COLUMNS = (
+    Column("Phase", "string", ".status.phase"),
+    Column("Scheduled", "string", f"{_SCHEDULED_CONDITION}.status"),
+    Column("Reason", "string", f"{_SCHEDULED_CONDITION}.reason"),
+    Column("Score", "number", ".status.placementScore"),
+    Column("Message", "string", f"{_SCHEDULED_CONDITION}.message", 1),
+    _AGE,
+)
+_PODGROUP_COLUMNS = (
+    Column("Queue", "string", ".spec.queue"),
+    Column("Min", "integer", ".spec.minMember"),
+    Column("Waiting", "string", f"{_UNSCHEDULABLE}.reason"),
+    Column("GPUs", "string", f".status.resourcesStatus.allocated.{_GPUS}"),
+    Column("Score", "string", r".metadata.annotations.spinney\.dev/placement-score"),
+    Column("Topology", "string", ".spec.topologyConstraint.topology"),
+    Column("Message", "string", f"{_UNSCHEDULABLE}.message", 1),
+    _AGE,
+)
+
+
+def _levels(field: str, first: int) -> tuple[Column, ...]:
+    """One for each level, for a column shows no more than one value."""
+    return tuple(Column(f"Level-{at}", "string", f".spec.levels[{at - 1}].{field}") for at in range(first, 8))
+
+
+_DOMAIN_COLUMNS = (
+    Column("Domains", "string", ".spec.levels[*].domain"),
+    *_levels("domain", 2),
+    Column("Drift", "string", '.status.conditions[?(@.type=="SchedulerTopologyDrift")].status'),
+    _AGE,
+)
 _DYNAMO_COLUMNS = (
     Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
     Column("Backend", "string", ".spec.backendFramework"),
@@ -35,11 +81,11 @@ _DYNAMO_COLUMNS = (
 DEFINITIONS: tuple[Definition, ...] = (
     Definition(
         short_names=("ct",),
-        versions=(Version(ClusterTopology, (Column("Domains", "string", ".spec.levels[*].domain"), _AGE)),),
+        versions=(Version(ClusterTopology, _DOMAIN_COLUMNS),),
     ),
     Definition(
         short_names=("ctb",),
-        versions=(Version(ClusterTopologyBinding, (Column("Domains", "string", ".spec.levels[*].domain"), _AGE)),),
+        versions=(Version(ClusterTopologyBinding, _DOMAIN_COLUMNS),),
     ),
     Definition(
         short_names=("pclq",),
@@ -101,28 +147,18 @@ DEFINITIONS: tuple[Definition, ...] = (
     ),
     Definition(
         short_names=("pg",),
-        versions=(Version(PodGang, (Column("Phase", "string", ".status.phase"), _AGE)),),
+        versions=(Version(PodGang, _PODGANG_COLUMNS),),
     ),
     Definition(
-        versions=(Version(Topology, (_AGE,)),),
+        versions=(Version(Topology, (*_levels("nodeLabel", 1), _AGE)),),
         status=False,
     ),
     Definition(
         short_names=("pg",),
-        versions=(Version(PodGroup, (_AGE,)),),
+        versions=(Version(PodGroup, _PODGROUP_COLUMNS),),
     ),
     Definition(
-        versions=(
-            Version(
-                Queue,
-                (
-                    Column("Priority", "string", ".spec.priority"),
-                    Column("Parent", "string", ".spec.parentQueue"),
-                    Column("Children", "string", ".status.childQueues"),
-                    Column("DisplayName", "string", ".spec.displayName"),
-                ),
-            ),
-        ),
+        versions=(Version(Queue, _QUEUE_COLUMNS),),
     ),
     Definition(
         short_names=("dgd",),

@@ -67,7 +67,7 @@ def gangs(
     if output == "table":
         click.echo(_table(found, sort_by), nl=False)
         return
-    from spinney.cli.render.gangs import in_order
+    from spinney.core.view.gang_list import in_order
 
     print_structured([row.to_json() for row in in_order(found.rows, sort_by)], output)
 

@@ -259,12 +259,18 @@ def _refuse_unreadable(found: TopologyInputs, view: View, name: str, gang: str) 
 
 def _chosen(view: View, name: str, level: str, gang: str) -> list[Tree]:
     """The trees that were asked for; anything that is not there ends the command."""
+    from spinney.core.suggestions import did_you_mean
+
     command = "topology show"
     known = ", ".join(tree.name for tree in view.trees)
     if not view.trees:
         stop(command, "there is no topology: `spinney topology discover` proposes one from the labels of nodes", NO)
     if name and view.tree(name) is None:
-        stop(command, f"there is no topology {name}, found: {known}", NO)
+        stop(
+            command,
+            f"there is no topology {name}, found: {known}{did_you_mean(name, [tree.name for tree in view.trees])}",
+            NO,
+        )
     trees = [tree for tree in view.trees if name in ("", tree.name)]
     if gang:
         if gang not in view.gangs:
@@ -276,6 +282,8 @@ def _chosen(view: View, name: str, level: str, gang: str) -> list[Tree]:
         having = [tree for tree in trees if tree.depth(level) is not None]
         if not having:
             levels = sorted({each.name for tree in trees for each in tree.levels})
-            stop(command, f"no topology has a level {level}, found: {', '.join(levels)}", NO)
+            stop(
+                command, f"no topology has a level {level}, found: {', '.join(levels)}{did_you_mean(level, levels)}", NO
+            )
         trees = having
     return trees

@@ -7,40 +7,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Sequence
-from datetime import datetime
-from typing import Any
+from collections.abc import Sequence
 
 from spinney.cli.options import screen
 from spinney.cli.render.columns import columns, plain
 from spinney.core.view.best_score import score_words
-from spinney.core.view.gang_list import GangRow, urgency
+from spinney.core.view.gang_list import GangRow, age, in_order
 
 _HEAD = ("NAMESPACE", "NAME", "STATE", "PODS", "QUEUE", "DOMAIN", "SCORE", "WAITING", "REASON")
 _LEAST_REASON = 24
 _CUT = ".."
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
-
-SORTABLE: dict[str, Callable[[GangRow], Any]] = {
-    "urgency": lambda row: (),
-    "name": lambda row: (row.namespace, row.name),
-    "state": lambda row: row.state,
-    "pods": lambda row: -row.pods,
-    "queue": lambda row: row.queue,
-    "domain": lambda row: row.domain,
-    "score": lambda row: (row.score is None, row.score or 0.0),
-    "waiting": lambda row: (not row.waits_since, row.waits_since),
-}
 
 
 def width_of_output() -> int | None:
     """None in a pipe that nobody gave a width: whoever reads it wants whole reasons."""
     return screen().width if sys.stdout.isatty() or os.environ.get("COLUMNS", "").isdecimal() else None
-
-
-def in_order(rows: Sequence[GangRow], sort_by: str) -> list[GangRow]:
-    """What is equal stays in the order of urgency."""
-    return sorted(sorted(rows, key=urgency), key=SORTABLE[sort_by])
 
 
 def table(rows: Sequence[GangRow], sort_by: str, *, now_s: float, width: int | None = None) -> str:
@@ -67,15 +48,6 @@ def _cells(row: GangRow, now_s: float) -> tuple[str, ...]:
         age(row.waits_since, now_s),
         row.reason or "-",
     )
-
-
-def age(since: str, now_s: float) -> str:
-    """As kubectl has it, in one unit: 45s, 12m, 3h, 2d; `-` for no time."""
-    try:
-        seconds = max(0, int(now_s - datetime.fromisoformat(since).timestamp()))
-    except ValueError:
-        return "-"
-    return next((f"{seconds // length}{unit}" for length, unit in _UNITS if seconds >= length), f"{seconds}s")
 
 
 def _cut(line: str, width: int) -> str:

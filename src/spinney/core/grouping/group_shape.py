@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spinney.api.kinds.podgroup import PodGroup, SubGroup
@@ -26,6 +26,9 @@ class Lookups:
     pod: Callable[[str, str], Pod | None]
     members: Callable[[str, str], Sequence[Pod]]
     """The pods that are marked as members of a PodGroup."""
+    topologies: Callable[[], Collection[str]] = lambda: ()
+    queues: Callable[[], Collection[str]] = lambda: ()
+    """Names, to say which one was probably meant."""
 
 
 @dataclass(frozen=True, slots=True)

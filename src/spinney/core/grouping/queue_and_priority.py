@@ -23,6 +23,7 @@ from spinney.api.labels import (
 )
 from spinney.core.grouping.group_shape import GroupShape, Lookups
 from spinney.core.grouping.owner_chain import InvalidFieldError, OwnerChain, label
+from spinney.core.suggestions import did_you_mean
 
 # The default queues for workloads that name none: created when missing, never changed afterwards (K16).
 
@@ -94,7 +95,8 @@ def _queue(chain: OwnerChain, lookups: Lookups, settings: GrouperSettings) -> tu
         return settings.default_queue, ()
     if lookups.has_queue(named):
         return named, ()
-    return named, (f"{chain.top}: {label(key)}: Queue '{named}' does not exist",)
+    near = did_you_mean(named, lookups.queues())
+    return named, (f"{chain.top}: {label(key)}: Queue '{named}' does not exist{near}",)
 
 
 def _priority_class(

@@ -17,6 +17,7 @@ from spinney.api.labels import (
 )
 from spinney.core.grouping.group_shape import Lookups
 from spinney.core.grouping.owner_chain import InvalidFieldError, annotation
+from spinney.core.suggestions import did_you_mean
 
 PLACES = (KAI_TOPOLOGY_REQUIRED, KAI_TOPOLOGY_PREFERRED)
 BLOCKS = (KAI_SEGMENT_REQUIRED, KAI_SEGMENT_PREFERRED)
@@ -41,7 +42,8 @@ class Levels:
         known = [*self.keys, *(key for key in self.domains.values() if key not in self.keys), *self.domains]
         if level in known:
             return level
-        raise InvalidFieldError(subject, field, level, f"a level of topology {self.topology}: {', '.join(known)}")
+        wanted = f"a level of topology {self.topology}: {', '.join(known)}{did_you_mean(level, known)}"
+        raise InvalidFieldError(subject, field, level, wanted)
 
 
 def levels_of(topology: str, subject: object, field: str, lookups: Lookups) -> Levels:
@@ -50,7 +52,8 @@ def levels_of(topology: str, subject: object, field: str, lookups: Lookups) -> L
         raise InvalidFieldError(subject, field, None, "the name of a Topology, for a level of it is asked for")
     keys = lookups.topology_keys(topology)
     if keys is None:
-        wanted = f"the name of a Topology (Requested topology {topology} does not exist)"
+        near = did_you_mean(topology, lookups.topologies())
+        wanted = f"the name of a Topology (Requested topology {topology} does not exist{near})"
         raise InvalidFieldError(subject, field, topology, wanted)
     return Levels(topology, keys, lookups.domains(topology))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from spinney.api.builtin.pod import Pod
@@ -103,4 +104,31 @@ def workload_of(group: PodGroup) -> str:
 
 def urgency(row: GangRow) -> tuple[bool, str, str, str]:
     """Those that wait first, oldest first."""
-    return not row.waits, row.created, row.namespace, row.name
+    return not row.waits, row.waits_since or row.created, row.namespace, row.name
+
+
+SORTABLE: dict[str, Callable[[GangRow], Any]] = {
+    "urgency": lambda row: (),
+    "name": lambda row: (row.namespace, row.name),
+    "state": lambda row: row.state,
+    "pods": lambda row: -row.pods,
+    "queue": lambda row: row.queue,
+    "domain": lambda row: row.domain,
+    "score": lambda row: (row.score is None, row.score or 0.0),
+    "waiting": lambda row: (not row.waits_since, row.waits_since),
+}
+_AGES = ((86_400, "d"), (3600, "h"), (60, "m"))
+
+
+def in_order(rows: Iterable[GangRow], sort_by: str) -> list[GangRow]:
+    """What is equal stays in the order of urgency."""
+    return sorted(sorted(rows, key=urgency), key=SORTABLE[sort_by])
+
+
+def age(since: str, now_s: float) -> str:
+    """As kubectl has it, in one unit: 45s, 12m, 3h, 2d; `-` for no time."""
+    try:
+        seconds = max(0, int(now_s - datetime.fromisoformat(since).timestamp()))
+    except ValueError:
+        return "-"
+    return next((f"{seconds // length}{unit}" for length, unit in _AGES if seconds >= length), f"{seconds}s")

@@ -5,7 +5,8 @@ Messages and figures are those that status and events would carry. Never holds a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from spinney.core.view.explanation import GangExplanation
@@ -44,7 +45,8 @@ class GangResult:
 
     `victims`: pods that are evicted or moved for it. `moves`: pods that would have to move for it to fit, if it does
     not. `waits_for_leaving`: it is placed on capacity of pods that are terminating already. `is_new` False: it exists
-    already, and more pods of it were requested.
+    already, and more pods of it were requested. `held`: what the placed pods would hold, by node and resource in base
+    units; `pods` is how many they are.
     """
 
     explained: GangExplanation
@@ -56,6 +58,7 @@ class GangResult:
     moves: tuple[DisplacedPod, ...] = ()
     waits_for_leaving: bool = False
     is_new: bool = True
+    held: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def name(self) -> str:

@@ -19,6 +19,7 @@ from spinney.api.labels import POD_GROUP_NAME
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.scheduling.amounts import offered
 from spinney.core.scheduling.gang.pod_shape import requests
+from spinney.core.view.node_state import taint_words
 from spinney.core.view.tree import (
     CORDONED,
     CPU,
@@ -289,15 +290,23 @@ class TopologyIndex:
     def _host(self, node: Node) -> Host:
         state = _state(node)
         pods = self._on.get(node.metadata.name, {}).values()
-        gangs: dict[str, int] = {}
+        gangs: dict[str, list[_PodUsage]] = {}
         loose = 0
         for held in pods:
             if held.gang:
-                gangs[held.gang] = gangs.get(held.gang, 0) + 1
+                gangs.setdefault(held.gang, []).append(held)
             elif len(held.asks) > (CPU in held.asks):
                 loose += 1
         rooms = tuple([self._room(node, resource, pods, state) for resource in self._resources])
-        return Host(node.metadata.name, rooms, state, dict(sorted(gangs.items())), loose)
+        counts = {gang: len(gangs[gang]) for gang in sorted(gangs)}
+        taints = tuple(map(taint_words, node.spec.taints))
+        return Host(node.metadata.name, rooms, state, counts, loose, self._held(gangs), taints)
+
+    def _held(self, gangs: Mapping[str, list[_PodUsage]]) -> dict[str, tuple[int, ...]]:
+        return {
+            gang: tuple([sum([pod.asks.get(resource, 0) for pod in gangs[gang]]) for resource in self._resources])
+            for gang in sorted(gangs)
+        }
 
     def _room(self, node: Node, resource: str, pods: Iterable[_PodUsage], state: str) -> ResourceUsage:
         capacity = offered(resource, node.status.allocatable.get(resource, 0))

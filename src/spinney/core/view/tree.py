@@ -47,13 +47,18 @@ ResourceUsages = tuple[ResourceUsage, ...]
 
 
 class Host(Struct, frozen=True, gc=False):
-    """A node. `state`: why it accepts no pods, empty if it does; `gangs`: pods by gang; `loose`: pods of no gang."""
+    """A node. `state`: why it accepts no pods, empty if it does; `gangs`: pods by gang; `loose`: pods of no gang.
+
+    `held`: what the pods of each gang request, in base units and in the order of the resources of the view.
+    """
 
     name: str
     rooms: ResourceUsages
     state: str = ""
     gangs: Mapping[str, int] = {}
     loose: int = 0
+    held: Mapping[str, tuple[int, ...]] = {}
+    taints: tuple[str, ...] = ()
 
 
 class Domain(Struct, frozen=True, gc=False):

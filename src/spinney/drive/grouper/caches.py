@@ -52,6 +52,8 @@ class GrouperCaches:
             lambda namespace, name: self.podgroups.get((namespace, name)),
             lambda namespace, name: self.pods.get((namespace, name)),
             lambda namespace, name: self.pods.by("group", f"{namespace}/{name}"),
+            lambda: [one.metadata.name for one in self.topologies],
+            lambda: [one.metadata.name for one in self.queues],
         )
 
     @property

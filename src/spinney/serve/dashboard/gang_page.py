@@ -48,6 +48,7 @@ class GangPage:
 
     explained: GangExplanation
     created: str
+    waits_since: str
     workload: str
     bound: int
     lines: tuple[str, ...]
@@ -69,7 +70,7 @@ def gang_page(model: Model, kept: RenderCache, key: Key, events: Sequence[Cluste
     if explained is None:
         return None
     reported, scores = explained.explanation, _scores(model, key, group) if group is not None else {}
-    row = row_of(group, explained) if group is not None else mistake_row(model.pods_of(key))
+    row = row_of(group, explained, model.pods_of(key)) if group is not None else mistake_row(model.pods_of(key))
     lacks = _lacks(reported)
     view = model.trees()
     tree = tree_for(view, explained.topology)
@@ -80,6 +81,7 @@ def gang_page(model: Model, kept: RenderCache, key: Key, events: Sequence[Cluste
     return GangPage(
         explained=explained,
         created=row.created,
+        waits_since=row.waits_since,
         workload=row.workload,
         bound=sum(bool(member.node) for member in explained.members),
         lines=tuple(line for line in explained.lines if not (lacks and line.startswith(DOMAIN_LINE))),

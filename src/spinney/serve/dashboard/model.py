@@ -225,7 +225,7 @@ class Model:
         explained = self.explained(key, levels)
         group = self.views.groups.get(key)
         if explained is not None and group is not None:
-            self._rows[key] = row_of(group, explained)
+            self._rows[key] = row_of(group, explained, self.pods_of(key))
 
     # Reading
 

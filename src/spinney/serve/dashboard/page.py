@@ -6,6 +6,7 @@ Everything that is put into a template is escaped: names come from anybody.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -17,6 +18,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 
 from kube_apimachinery.quantity import format_bytes
 from spinney.core.placement.explain.reasons import many
+from spinney.core.view.gang_list import age
+from spinney.serve.dashboard.boxes import path_text
 from spinney.serve.dashboard.rows import gang_address
 
 
@@ -50,8 +53,8 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters |= {"amount": amount, "many": many}
-    found.globals |= {"static": static, "gang_address": gang_address}
+    found.filters |= {"amount": amount, "many": many, "age": lambda since: age(since, time.time())}
+    found.globals |= {"static": static, "gang_address": gang_address, "path_text": path_text}
     return found
 
 

@@ -16,17 +16,32 @@ from starlette.requests import Request
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.core.view.node_state import node_trouble, taint_words
 from spinney.core.view.plan_result import PlanResult
-from spinney.serve.dashboard.boxes import Box, Cell, RenderCache, cells, filling, unit_of
+from spinney.core.view.tree import View
+from spinney.serve.dashboard.boxes import (
+    MOST_NAMED,
+    Box,
+    Drawing,
+    Planned,
+    RenderCache,
+    Unit,
+    cells,
+    depth_of,
+    fill_of,
+    filling,
+    legend,
+    path_of,
+    pruned,
+    unit_of,
+)
 from spinney.serve.dashboard.data_sources import Key, PlanRefused, Questions
 from spinney.serve.dashboard.first_page import overview, topologies_page
 from spinney.serve.dashboard.gang_page import MOST_PODS, gang_page, tree_for
+from spinney.serve.dashboard.history import HOURS, History, charts
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.page import PageContent
 from spinney.serve.dashboard.queue_page import queues_page
 from spinney.serve.dashboard.rows import Query, gang_address, listing
 
-MOST_DRAWN = 2000
-"""A tree with more nodes is drawn by the browser, on a canvas."""
 _MOST_OFFERED = 500
 
 
@@ -37,6 +52,7 @@ class PageContext:
     model: Model
     questions: Questions
     kept: RenderCache
+    history: History = field(default_factory=History)
     run: str = field(default_factory=lambda: token_hex(4))
 
 
@@ -90,6 +106,13 @@ async def node(context: PageContext, asked: Asked) -> PageContent:
     return PageContent(name, "node.html", build)
 
 
+async def history(context: PageContext, asked: Asked) -> PageContent:
+    hours = int(asked["hours"]) if asked.get("hours", "") in map(str, HOURS) else HOURS[-1]
+    samples = context.history.last(hours)
+    values = {"hours": hours, "offered": HOURS, "samples": samples}
+    return PageContent("History", "history.html", lambda: {**values, "charts": charts(samples, hours)})
+
+
 async def topologies(context: PageContext, asked: Asked) -> PageContent:
     return PageContent(
         "Topologies",
@@ -112,7 +135,10 @@ async def tree(context: PageContext, asked: Asked) -> PageContent:
         values = {"topologies": there, "wanted": asked.get("topology", "")}
         return PageContent("Topology", "tree_none.html", lambda: values, status=404 if there else 200)
     key = gang_key(asked.get("gang", ""))
-    drawn = context.kept.boxes(view, chosen, key)
+    at = chosen.root.find(path_of(asked.get("at", "")))
+    if at is None:
+        return missing("domain", asked["at"])
+    drawn = context.kept.boxes(view, chosen, key, at, depth_of(chosen, at))
     frame = f"{context.run}.{model.structure}"
 
     def build() -> dict[str, Any]:
@@ -122,8 +148,10 @@ async def tree(context: PageContext, asked: Asked) -> PageContent:
             "topologies": [each.name for each in view.trees],
             "unit": unit_of(view, chosen),
             "boxes": drawn,
-            "cells": cells(drawn),
-            "on_canvas": cells(drawn) > MOST_DRAWN,
+            "at": at,
+            "is_aggregated": not cells(drawn),
+            "named": legend(drawn),
+            "most_named": MOST_NAMED,
             "gang": "/".join(key) if key else "",
             "gang_there": key is not None and model.views.groups.get(key) is not None,
             "gang_address": gang_address(*key) if key else "",
@@ -136,38 +164,13 @@ async def tree(context: PageContext, asked: Asked) -> PageContent:
         build,
         head="tree_form.html",
         frame=frame,
-        cells=dict(filling(drawn)),
+        cells={**dict(filling(drawn)), "legend": legend(drawn)},
     )
 
 
 def gang_key(text: str) -> Key | None:
     namespace, slash, name = text.strip().partition("/")
     return (namespace, name) if slash and namespace and name else None
-
-
-def tree_cells(context: PageContext, asked: Asked) -> dict[str, Any]:
-    """Boxes and cells for a canvas: parents before children, each with the position of the box it is in."""
-    view = context.model.trees()
-    chosen = tree_for(view, asked.get("topology", ""))
-    if chosen is None:
-        return {"boxes": [], "cells": []}
-    flat: list[list[object]] = []
-    nodes: list[list[object]] = []
-
-    def add(box: Box, parent: int) -> None:
-        at = len(flat)
-        flat.append([box.id, parent, box.level, box.name, box.nodes, box.total, box.used, box.gang, box.unit])
-        nodes.extend([_flat(cell, at) for cell in box.cells])
-        for kid in box.kids:
-            add(kid, at)
-
-    for box in context.kept.boxes(view, chosen, gang_key(asked.get("gang", ""))):
-        add(box, -1)
-    return {"unit": unit_of(view, chosen).word, "boxes": flat, "cells": nodes}
-
-
-def _flat(cell: Cell, box: int) -> list[object]:
-    return [cell.id, box, cell.name, cell.total, cell.used, cell.gang, cell.state, cell.pods, cell.unit]
 
 
 def missing(kind: str, name: str) -> PageContent:
@@ -191,8 +194,42 @@ def form(
         "result": result,
         "can_plan": context.questions.plan is not None,
         "most_gangs": MOST_GANGS,
+        "pictures": pictures(context, result) if result else (),
     }
     return PageContent("Plan", "plan.html", lambda: values, status=status)
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Where planned pods would go in one topology; `named`: their gangs with their fills."""
+
+    topology: str
+    unit: Unit
+    boxes: tuple[Box, ...]
+    named: list[tuple[str, str]]
+
+
+def pictures(context: PageContext, result: PlanResult) -> list[Picture]:
+    """Domains that would hold planned pods, as they are filled now and would be then."""
+    view = context.model.trees()
+    found = []
+    for tree, planned_pods in _by_tree(view, result).items():
+        chosen = view.tree(tree)
+        assert chosen is not None
+        drawn = pruned(Drawing(chosen, view.resources, planned=planned_pods).boxes(chosen, chosen.root))
+        named = [(gang, fill_of(gang)) for gang in sorted({gang for held in planned_pods.values() for gang in held})]
+        found.append(Picture(tree, unit_of(view, chosen), drawn, named[:MOST_NAMED]))
+    return [picture for picture in found if picture.boxes]
+
+
+def _by_tree(view: View, result: PlanResult) -> dict[str, Planned]:
+    found: dict[str, dict[str, dict[str, Mapping[str, int]]]] = {}
+    for gang in result.gangs:
+        tree = tree_for(view, gang.explained.topology)
+        name = tree.name if tree is not None else ""
+        for node, held in gang.held.items() if name else ():
+            found.setdefault(name, {}).setdefault(node, {})[gang.name] = held
+    return dict(found)
 
 
 async def planned(context: PageContext, request: Request) -> PageContent:
@@ -212,7 +249,9 @@ async def planned(context: PageContext, request: Request) -> PageContent:
         )
     if context.questions.plan is None:
         return form(context, text, PlanRefused("planning is not available here"), status=503)
-    return form(context, text, await context.questions.plan(text))
+    answer = await context.questions.plan(text)
+    await context.model.refresh()
+    return form(context, text, answer)
 
 
 async def _body(request: Request) -> bytes | None:

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from urllib.parse import quote, urlencode
 
-from spinney.core.view.gang_list import GangRow, urgency
+from spinney.core.view.gang_list import SORTABLE, GangRow, in_order
 
 PAGE = 50
 WAITS, PLACED = "waits", "placed"
 _LONGEST = 200
+_WORDS = ("state", "queue", "namespace", "q", "sort")
 
 
 def gang_address(namespace: str, name: str) -> str:
@@ -19,23 +20,29 @@ def gang_address(namespace: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is asked for, as it stands in the address. `state`: `waits`, `placed`, or a word of the scheduler."""
+    """What is asked for, as it stands in the address. `state`: `waits`, `placed`, or a word of the scheduler.
+
+    `sort`: a key of the list of gangs, empty for those that wait first; `-` before it turns it round.
+    """
 
     state: str = ""
     queue: str = ""
     namespace: str = ""
     q: str = ""
+    sort: str = ""
     page: int = 1
 
     @classmethod
     def read(cls, asked: Mapping[str, str]) -> Query:
-        words = {name: asked.get(name, "").strip()[:_LONGEST] for name in ("state", "queue", "namespace", "q")}
+        words = {name: asked.get(name, "").strip()[:_LONGEST] for name in _WORDS}
+        if words["sort"].removeprefix("-") not in SORTABLE:
+            words["sort"] = ""
         page = asked.get("page", "")
         return cls(**words, page=max(1, int(page)) if page.isdecimal() and len(page) < 7 else 1)
 
     @property
     def address(self) -> str:
-        shown = {name: getattr(self, name) for name in ("state", "queue", "namespace", "q")}
+        shown = {name: getattr(self, name) for name in _WORDS}
         asked = {name: value for name, value in shown.items() if value}
         if self.page > 1:
             asked["page"] = str(self.page)
@@ -43,6 +50,14 @@ class Query:
 
     def on(self, page: int) -> Query:
         return replace(self, page=page)
+
+    def sorted_by(self, key: str) -> Query:
+        """The same, by another key from its first page; by the same key the other way round."""
+        return replace(self, page=1, sort=f"-{key}" if self.sort == key else key)
+
+    def order(self, rows: Iterable[GangRow]) -> list[GangRow]:
+        found = in_order(rows, self.sort.removeprefix("-") or "urgency")
+        return found[::-1] if self.sort.startswith("-") else found
 
     def wants(self, row: GangRow) -> bool:
         if self.state and self.state not in (row.state, WAITS if row.waits else PLACED):
@@ -80,9 +95,9 @@ class Listing:
 
 
 def listing(rows: Iterable[GangRow], query: Query) -> Listing:
-    """Those that wait first, oldest first; a page behind the last one is the last one."""
+    """Those that wait first, oldest first, unless asked otherwise; a page behind the last one is the last one."""
     every = list(rows)
-    found = sorted((row for row in every if query.wants(row)), key=urgency)
+    found = query.order(row for row in every if query.wants(row))
     pages = max(1, -(-len(found) // PAGE))
     query = query.on(min(query.page, pages))
     return Listing(

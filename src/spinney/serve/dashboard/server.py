@@ -16,7 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import HTMLResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
@@ -26,6 +26,7 @@ from spinney.serve.dashboard import page_handlers
 from spinney.serve.dashboard.auth import AuthMiddleware, AuthSettings
 from spinney.serve.dashboard.boxes import RenderCache
 from spinney.serve.dashboard.data_sources import Questions
+from spinney.serve.dashboard.history import sample
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.page import STATIC, PageContent, render, warm
 from spinney.serve.dashboard.page_handlers import Asked, Page, PageContext, form, planned
@@ -43,6 +44,7 @@ PAGES: dict[str, Page] = {
     "/nodes/{name}": page_handlers.node,
     "/queues": page_handlers.queues,
     "/topologies": page_handlers.topologies,
+    "/history": page_handlers.history,
 }
 _NAVIGATION = (
     ("/", "Overview"),
@@ -50,6 +52,7 @@ _NAVIGATION = (
     ("/gangs", "Gangs"),
     ("/queues", "Queues"),
     ("/topologies", "Topologies"),
+    ("/history", "History"),
 )
 _FOR_A_YEAR = "public, max-age=31536000, immutable"
 
@@ -62,7 +65,6 @@ def application(context: PageContext, streams: Streams, auth_settings: AuthSetti
         routes.append(Route(path, site.whole(page)))
         routes.append(Route(f"/live{path}", site.live(page)))
     routes += [
-        Route("/cells/tree", site.cells),
         Route("/plan", site.plan, methods=["GET", "POST"]),
         Mount("/static", _CachedStaticFiles(directory=STATIC)),
     ]
@@ -107,10 +109,6 @@ class _Site:
             return StreamingResponse(news, media_type="text/event-stream", headers=headers)
 
         return answer
-
-    async def cells(self, request: Request) -> Response:
-        await self._context.model.refresh()
-        return JSONResponse(page_handlers.tree_cells(self._context, _asked(request)))
 
     async def plan(self, request: Request) -> Response:
         shown = form(self._context) if request.method != "POST" else await planned(self._context, request)
@@ -180,10 +178,12 @@ async def serving(
     streams = Streams(model)
     await streams.refresh()
     await asyncio.to_thread(warm)
-    app = application(PageContext(model, questions, RenderCache(model)), streams, AuthSettings(token))
+    context = PageContext(model, questions, RenderCache(model))
+    app = application(context, streams, AuthSettings(token))
     with _first_bound(host, ports) as sock:
         server = _Server(_settings(app))
         following = asyncio.create_task(streams.run(), name="dashboard-streams")
+        sampling = asyncio.create_task(sample(context.history, model, streams.refresh), name="dashboard-history")
         serve = asyncio.create_task(server.serve(sockets=[sock]), name="dashboard")
         try:
             while not server.started and not serve.done():  # noqa: ASYNC110 - it tells nobody
@@ -192,7 +192,8 @@ async def serving(
             yield f"http://{shown}:{sock.getsockname()[1]}"
         finally:
             following.cancel()
-            await asyncio.wait([following])
+            sampling.cancel()
+            await asyncio.wait([following, sampling])
             server.should_exit = True
             await asyncio.wait([serve])
 

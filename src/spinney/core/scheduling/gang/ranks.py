@@ -25,7 +25,7 @@ from spinney.api.placement.problem import Group, Topology
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import distance
 from spinney.core.scheduling.gang.members import index_of
-from spinney.core.scheduling.gang.subgroup_tree import Constraint, SubGroupError, unknown_level
+from spinney.core.scheduling.gang.subgroup_tree import Constraint, SubGroupError, unknown_level, unknown_topology
 
 LARGEST = 2**31 - 1
 
@@ -162,9 +162,9 @@ def _level(topologies: Topologies, topology: str, level: str | None, kind: str, 
         return key
     known = topologies.known.get(topology)
     if known is None:
-        raise SubGroupError(f"Requested topology {topology} does not exist")
+        raise SubGroupError(unknown_topology(topology, topologies.known))
     if key not in known.levels:
-        raise SubGroupError(unknown_level(f"sub-group {leaf}", level, f"{kind} segment", topology))
+        raise SubGroupError(unknown_level(f"sub-group {leaf}", level, f"{kind} segment", topology, known.levels))
     return key
 
 

@@ -5,7 +5,7 @@ Never looks at pods, and never repairs a tree: names are compared as written.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
@@ -13,6 +13,7 @@ import msgspec
 from spinney.api.kinds.podgroup import PodGroupSpec, PodGroupTopologyConstraint, SubGroup
 from spinney.api.placement.problem import Topology
 from spinney.core.placement.gang.gang_tree import UNNAMED
+from spinney.core.suggestions import did_you_mean
 
 DEFAULT_LEAF = UNNAMED
 DEEPEST = 64
@@ -90,10 +91,14 @@ def who(name: str) -> str:
     return f"sub-group {name}" if name else "workload"
 
 
-def unknown_level(owner: str, level: str, kind: str, topology: str) -> str:
+def unknown_topology(name: str, known: Collection[str]) -> str:
+    return f"Requested topology {name} does not exist{did_you_mean(name, known)}"
+
+
+def unknown_level(owner: str, level: str, kind: str, topology: str, known: Collection[str]) -> str:
     return (
         f"topology constraint error: {owner} specified '{level}' as the {kind} topology constraint level, but the "
-        f"topology tree '{topology}' does not contain a level with this name"
+        f"topology tree '{topology}' does not contain a level with this name{did_you_mean(level, known)}"
     )
 
 
@@ -103,10 +108,10 @@ def _check_constraint(branch: SubGroupNode, topologies: Mapping[str, Topology]) 
         return
     topology = topologies.get(name)
     if topology is None:
-        raise SubGroupError(f"Requested topology {name} does not exist")
+        raise SubGroupError(unknown_topology(name, topologies))
     for kind, level in (("required", branch.constraint.required), ("preferred", branch.constraint.preferred)):
         if level is not None and level not in topology.levels:
-            raise SubGroupError(unknown_level(who(branch.name), level, kind, name))
+            raise SubGroupError(unknown_level(who(branch.name), level, kind, name, topology.levels))
 
 
 def _by_parent(groups: Sequence[SubGroup]) -> dict[str | None, list[SubGroup]]:

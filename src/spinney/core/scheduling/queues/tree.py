@@ -28,6 +28,7 @@ from spinney.api.kinds.queue import Queue
 from spinney.api.labels import GPU_RESOURCE
 from spinney.api.placement.problem import Amounts
 from spinney.core.scheduling.queues.fair_share import UNLIMITED, QueueClaim, ShareMemory, fair_shares
+from spinney.core.suggestions import did_you_mean
 
 _MEGABYTE = 10**6
 
@@ -443,7 +444,7 @@ class Queues:
     def _standing(self, queue: str) -> Refusal | None:
         """Only leaf queues whose ancestors all exist admit gangs."""
         if queue not in self._queues:
-            return Refusal(QUEUE_DOES_NOT_EXIST, f"Queue '{queue}' does not exist")
+            return Refusal(QUEUE_DOES_NOT_EXIST, f"Queue '{queue}' does not exist{did_you_mean(queue, self._queues)}")
         children = self._children.get(queue)
         if children:
             below = ", ".join(sorted(children)[:3]) + (", ..." if len(children) > 3 else "")

@@ -13,7 +13,7 @@ from spinney.api.labels import GPU_RESOURCE, PLAN
 from spinney.api.placement.problem import Gang, Group, PodSet
 from spinney.api.placement.result import Decision, Explanation
 from spinney.core.placement.explain.reasons import place
-from spinney.core.scheduling.gang.subgroup_tree import DEFAULT_LEAF, unknown_level, who
+from spinney.core.scheduling.gang.subgroup_tree import DEFAULT_LEAF, unknown_level, unknown_topology, who
 from spinney.core.scheduling.reporting.report import DEFAULT_NODE_POOL, NORMAL, WARNING, ClusterSummary, Event, GangView
 
 UNSCHEDULABLE = "Unschedulable"
@@ -146,11 +146,13 @@ def beyond_minimum(pod: tuple[str, str], fit: str = f"{_NO_NODES}.") -> str:
 def _invalid(gang: Gang, found: Explanation, spec: PodGroupSpec, summary: ClusterSummary) -> str:
     part, topology = _part(gang, found.group or "")
     if topology is not None and topology not in summary.topologies:
-        return f"Requested topology {topology} does not exist"
+        return unknown_topology(topology, summary.topologies)
     if found.level is None or topology is None or found.level in summary.topologies[topology].levels:
         return unable(found.reason)
     kind = "required" if part.required == found.level else "preferred"
-    return unknown_level(who(_sub_group(spec, found.group)), found.level, kind, topology)
+    return unknown_level(
+        who(_sub_group(spec, found.group)), found.level, kind, topology, summary.topologies[topology].levels
+    )
 
 
 def _topology(gang: Gang, found: Explanation, spec: PodGroupSpec) -> list[str]:
