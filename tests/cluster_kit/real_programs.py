@@ -21,6 +21,7 @@ from spinney.sim.kubernetes.assets import (
     find_or_build_helm,
     find_or_build_program,
 )
+from spinney.sim.kubernetes.node.cluster import NodePrograms, find_or_build_programs
 
 T = TypeVar("T")
 
@@ -34,6 +35,7 @@ CLIENT_GO = Program(
 )
 NO_REAL = "no real kube-apiserver"
 NO_CLIENT_GO = "no client-go"
+NO_NODE = "no real node"
 
 
 def real_programs() -> Assets:
@@ -42,6 +44,10 @@ def real_programs() -> Assets:
 
 def helm_program() -> Path:
     return _found(find_or_build_helm)
+
+
+def node_programs() -> NodePrograms:
+    return _found(find_or_build_programs, NO_NODE)
 
 
 def client_go_program() -> Path:

@@ -130,7 +130,7 @@ def find_or_build_helm(environ: Mapping[str, str] = os.environ, say: Report = to
 
 def find_or_build_node_programs(environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Path:
     """The directory of kubelet, kube-proxy, kube-scheduler and cluster-dns."""
-    cost = "12 to 16 minutes of processor time"
+    cost = "6 to 12 minutes of processor time"
     program = Program("cluster-dns", VERSION, NODE_MODULE, ".", _stamped(VERSION), cost, NODE_COMMANDS)
     return find_or_build_program(program, environ, say).parent
 

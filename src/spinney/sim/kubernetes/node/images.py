@@ -35,6 +35,9 @@ def write_busybox(path: Path, busybox: Path, names: Sequence[str]) -> None:
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as archive:
         archive.add(busybox.resolve(), "bin/busybox")
+        scratch = tarfile.TarInfo("tmp")
+        scratch.type, scratch.mode = tarfile.DIRTYPE, 0o1777
+        archive.addfile(scratch)
         for name in BUSYBOX_APPLETS:
             link = tarfile.TarInfo(f"bin/{name}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"

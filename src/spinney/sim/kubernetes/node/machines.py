@@ -19,7 +19,6 @@ from spinney.sim.kubernetes.processes import Program
 INIT = Path(__file__).with_name("init.py")
 GROUPS = Path("/sys/fs/cgroup")
 PREFIX = "spinney-node-"
-_HIERARCHIES = ("cpu", "cpuacct", "cpuset", "memory", "devices", "freezer", "blkio", "pids", "systemd")
 _INHERITED = ("cpuset.cpus", "cpuset.mems")
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
@@ -49,8 +48,8 @@ def check() -> None:
 
 def hierarchies(groups: Path = GROUPS) -> list[Path]:
     """Where control groups are made: one place with version 2, one per controller with version 1."""
-    found = [groups] if (groups / "cgroup.controllers").exists() else [groups / name for name in _HIERARCHIES]
-    return [each for each in found if each.is_dir() and os.access(each, os.W_OK)]
+    found = [groups] if (groups / "cgroup.controllers").exists() else sorted(groups.glob("*/"))
+    return [each for each in found if not each.is_symlink() and os.access(each, os.W_OK)]
 
 
 class ControlGroup:
