@@ -67,6 +67,10 @@ def test_a_machine_whose_owner_is_killed_ends_and_the_next_start_removes_its_con
     def left() -> list[Path]:
         return [each for hierarchy in hierarchies() for each in hierarchy.glob(f"{PREFIX}{owner.pid}-*")]
 
+    def nothing_left() -> bool:
+        remove_left_over()
+        return not left()
+
     assert left(), f"the machine had no control groups below {GROUPS}"
-    eventually(lambda: remove_left_over() is None and not left(), deadline_s=60)
+    eventually(nothing_left, deadline_s=60)
     assert str(tmp_path) not in Path("/proc/self/mountinfo").read_text()
