@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -33,9 +34,21 @@ from spinney.sim.kubernetes.node.settings import (
     write_settings,
 )
 from spinney.sim.kubernetes.processes import Program
+from spinney.sim.objects import KUBELET
 
 GATEWAY_PROGRAM = Path(__file__).with_name("gateway.py")
 BUSYBOX_IMAGE = "localhost/busybox:1"
+NODE_CONTROLLERS = (
+    "daemonset-controller",
+    "endpoints-controller",
+    "endpointslice-controller",
+    "node-lifecycle-controller",
+    "pod-garbage-collector-controller",
+    "root-ca-certificate-publisher-controller",
+    "serviceaccount-controller",
+    "taint-eviction-controller",
+)
+"""Of kube-controller-manager, those that pods with real containers need beside the ones for workloads."""
 SCHEDULER_USER, PROXY_USER, DNS_USER = "system:kube-scheduler", "system:kube-proxy", "system:coredns"
 _START_TIMEOUT_S = 120.0
 _POLL_S = 0.1
@@ -64,6 +77,10 @@ class ClusterSettings:
     controllers: tuple[str, ...] = ("*",)
     users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     port: int = 0
+    scheduler: bool = True
+    """Whether kube-scheduler runs."""
+    images: tuple[Path, ...] = ()
+    """Archives that every node is given at its start."""
 
 
 class Cluster:
@@ -116,9 +133,10 @@ class Cluster:
         return self.plane.ended() or next(own, None) or next(filter(None, (m.ended() for m in self.machines)), None)
 
     def import_image(self, archive: Path) -> None:
-        """Give an image to every node."""
-        for machine in self.machines:
-            machine.run("ctr", "--namespace=k8s.io", "images", "import", str(archive))
+        """Give an image, as `docker save` writes it, to every node."""
+        words = ("ctr", "--namespace=k8s.io", "images", "import", str(archive.resolve()))
+        with ThreadPoolExecutor(len(self.machines)) as threads:
+            list(threads.map(lambda machine: machine.run(*words), self.machines))
 
     def kubectl(self, *words: str, given: str = "") -> str:
         """What kubectl says, with all rights."""
@@ -140,7 +158,8 @@ class Cluster:
         self._connect()
         self.plane.start()
         self._launch(directory, "gateway", *self._gateway())
-        self._launch(directory, "kube-scheduler", *self._scheduler())
+        if self.settings.scheduler:
+            self._launch(directory, "kube-scheduler", *self._scheduler())
         self._load_own_images()
         for machine in self.machines:
             self._start_node(machine)
@@ -183,7 +202,8 @@ class Cluster:
         write_busybox(archive, Path(shutil.which("busybox") or "/bin/busybox"), (PAUSE_IMAGE, BUSYBOX_IMAGE))
         sockets = [Path("/proc", str(m.pid), "root/run/containerd/containerd.sock") for m in self.machines]
         self._await(lambda: all(each.exists() for each in sockets), "containerd")
-        self.import_image(archive)
+        for each in (archive, *self.settings.images):
+            self.import_image(each)
 
     def _start_node(self, machine: Machine) -> None:
         directory, programs = machine.directory, self.settings.programs.directory
@@ -197,6 +217,7 @@ class Cluster:
             f"--config={directory / 'kubelet.yaml'}",
             f"--kubeconfig={kubeconfig}",
             f"--hostname-override={machine.name}",
+            f"--node-labels={KUBELET}=",
             f"--node-ip={self._places[self.machines.index(machine)].address}",
         )
         machine.launch("kube-proxy", str(programs / "kube-proxy"), f"--config={directory / 'kube-proxy.yaml'}")
