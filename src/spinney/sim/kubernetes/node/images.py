@@ -14,20 +14,7 @@ from typing import Any
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 _CONFIG = "application/vnd.oci.image.config.v1+json"
 _LAYER = "application/vnd.oci.image.layer.v1.tar"
-BUSYBOX_APPLETS = (
-    "sh",
-    "sleep",
-    "wget",
-    "nslookup",
-    "httpd",
-    "cat",
-    "echo",
-    "hostname",
-    "test",
-    "true",
-    "false",
-    "date",
-)
+BUSYBOX_APPLETS = ("sh", "sleep", "wget", "nslookup", "httpd", "cat", "echo", "hostname", "touch", "true", "date")
 
 
 def write_busybox(path: Path, busybox: Path, names: Sequence[str]) -> None:
