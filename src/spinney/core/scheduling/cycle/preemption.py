@@ -181,7 +181,8 @@ class Preemptor:
     def select_victims(self, reading: ParsedGang, limits: Consolidate | None, refused: Decision) -> VictimSelection:
         """Victims for a gang that does not fit: moves where they are allowed, else reclaim, else its own queue.
 
-        Where nothing helps, the refusal is returned, with what the last try says of it.
+        Where nothing helps, the refusal is returned, with what the last try says of it; a try that ended without an
+        answer says nothing.
         """
         gang, preempts, reclaim = reading.gang, self._preempts(reading), self._entitlement(reading)
         if not preempts and limits is None and reclaim is None:
@@ -198,7 +199,8 @@ class Preemptor:
         if preempts and not _is_placed(found) and (standing := self._weaker(reading)):
             options = msgspec.structs.replace(self._options, preempt=True)
             found = self._ask(reading, options, rules=_own_rules(standing)) or found
-        found = found or VictimSelection(refused)
+        if found is None or found.decision.outcome == "exhausted":
+            found = VictimSelection(refused)
         self._session.refuse(gang, *asking, found.decision)
         return found
 
