@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from kube_apimachinery.system_clock import system_dice
-from spinney.api.builtin.pod import Pod, PodCondition
+from spinney.api.builtin.pod import Pod, PodCondition, PodStatus
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.labels import DEFAULT_QUEUE, EXPLANATION, PLACEMENT_SCORE, PLAN
 from spinney.api.meta import ObjectMeta
@@ -252,7 +252,10 @@ class ClusterSimulator:
             self.put(self.views.pods, _bound(pod, assignment.node, hints(assignment, plan), hint_labels(assignment)))
 
     def _remove_victims(self, key: Key, plan_task: PlanTask, evicted: Iterable[EvictionTarget]) -> None:
-        """Remove the victims of a plan; a moved pod is placed on the node of its replacement."""
+        """Remove the victims of a plan; a moved pod is placed on the node of its replacement.
+
+        A victim that has a controller is made anew, and waits with the others: it takes room that others would have.
+        """
         told = {target.pod.metadata.uid: target.event.message for target in evicted}
         targets = {move.uid: move.node for move in plan_task.plan.moves}
         for uid in plan_task.plan.leaving:
@@ -265,9 +268,8 @@ class ClusterSimulator:
             displaced = DisplacedPod(title, gang, pod.spec.node_name, to, queue, told.get(uid, ""))
             self.victims.setdefault(key, []).append(displaced)
             self.remove(pod)
-            if to:
-                metadata = msgspec.structs.replace(pod.metadata, uid=f"after-{uid}")
-                self.put(self.views.pods, _bound(msgspec.structs.replace(pod, metadata=metadata), to, {}, {}))
+            if to or pod.metadata.controller is not None:
+                self.put(self.views.pods, _successor(pod, to))
 
     def _queue_of(self, pod: Pod) -> str:
         group = self.views.podgroups.get(group_of(pod))
@@ -315,6 +317,13 @@ def _bound(pod: Pod, node: str, notes: Mapping[str, str], labels: Mapping[str, s
         labels={**pod.metadata.labels, **labels},
     )
     return msgspec.structs.replace(pod, metadata=metadata, spec=msgspec.structs.replace(pod.spec, node_name=node))
+
+
+def _successor(pod: Pod, node: str) -> Pod:
+    """The pod that comes after one that was evicted; without a node it waits."""
+    metadata = msgspec.structs.replace(pod.metadata, uid=f"after-{pod.metadata.uid}")
+    spec = msgspec.structs.replace(pod.spec, node_name=node)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=spec, status=pod.status if node else PodStatus())
 
 
 def _noted(group: PodGroup, notes: dict[str, str]) -> PodGroup:

@@ -32,6 +32,7 @@ ROOT = Path(__file__).parents[3]
 EXAMPLES, GOLDEN = Path("examples"), ROOT / "tests" / "golden" / "cli" / "plan"
 LAPTOP = ("--nodes", str(EXAMPLES / "nodes" / "laptop.yaml"))
 GPU = "nvidia.com/gpu"
+OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
 KAI = "kai.scheduler"
 
 
@@ -318,16 +319,38 @@ def test_pods_that_run_take_their_room_and_may_be_evicted_for_more_important_one
     assert [leaver["gang"] for leaver in new[1]["leavers"]] == ["default/old"]
 
 
+def test_b1_pods_that_are_evicted_and_made_anew_take_room_before_others_that_wait() -> None:
+    """The important gang takes the larger of two nodes; both pods of the gang that ran there go to the smaller one."""
+    capacity = {"large": {GPU: "8", "pods": "9"}, "small": {GPU: "5", "pods": "9"}}
+    nodes = [
+        {"metadata": {"name": name, "labels": {"pool": "p"}}, "status": {"capacity": each}}
+        for name, each in capacity.items()
+    ]
+    klass = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high"}, "value": 90}
+    old = [
+        pod(f"old-{at}", gpus, "old", nodeName=at, nodeSelector={"pool": "p"})
+        for at, gpus in (("large", 1), ("small", 4))
+    ]
+    strong, later = pod("a", 8, "a", nodeSelector={"pool": "p"}), pod("z", 4, "z", nodeSelector={"pool": "p"})
+    groups = podgroup("old", 2), podgroup("a", 1, priorityClassName="high"), podgroup("z", 1)
+    for owners, verdict in (([], "fits"), ([OWNER], "no")):
+        for each in old:
+            each["metadata"]["ownerReferences"] = owners
+        made = [{"apiVersion": "v1", "kind": "Node", **node} for node in nodes]
+        found = asked(*made, klass, *groups, *old, strong, later)
+        verdicts = {gang["gang"]: gang["verdict"] for gang in gangs(found)}
+        assert (verdicts["default/a"], verdicts["default/z"]) == ("fits", verdict)
+
+
 def test_a_gang_that_would_fit_if_others_moved_is_told_so() -> None:
     """One small pod on each of two nodes of one rack: moved together they leave a whole node."""
     nodes = [{"metadata": {"name": name}, "status": {"capacity": {GPU: "8", "pods": "9"}}} for name in ("x", "y")]
     made = [{"apiVersion": "v1", "kind": "Node", **node} for node in nodes]
     for node in made:
         node["metadata"]["labels"] = {"pool": "p"}  # type: ignore[index]
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "u", "controller": True}
     running = [pod(f"s-{at}", 4, f"s-{at}", nodeName=at, nodeSelector={"pool": "p"}) for at in ("x", "y")]
     for each in running:
-        each["metadata"]["ownerReferences"] = [owner]
+        each["metadata"]["ownerReferences"] = [OWNER]
     world = [*made, *running, podgroup("s-x", 1), podgroup("s-y", 1)]
     found = asked(*world, pod("a", 8, "a", nodeSelector={"pool": "p"}), podgroup("a", 1))
     waiting = next(gang for gang in gangs(found) if gang["gang"] == "default/a")

@@ -84,12 +84,7 @@ def _descend(
     if depth == len(level_masks.levels):
         children = [1 << node for node in bits(mask) if caps.get(node, 0)]
     else:
-        children = [part & mask for part in level_masks.levels[depth] if part & mask]
-        rest = mask
-        for child in children:
-            rest &= ~child
-        if rest:
-            children.append(rest)
+        children = _split(mask, level_masks.levels[depth])
         if len(children) == 1:
             _descend(space, children[0], count, caps, level_masks, depth + 1, chosen, used)
             return
@@ -109,6 +104,14 @@ def _descend(
         else:
             _descend(space, chosen_child, here, caps, level_masks, depth + 1, chosen, used)
         count -= here
+
+
+def _split(mask: int, domains: Sequence[int]) -> list[int]:
+    """What a mask has of each domain, and of none of them."""
+    children = [domain & mask for domain in domains if domain & mask]
+    for child in children:
+        mask &= ~child
+    return [*children, mask] if mask else children
 
 
 def _rooms(space: SearchSpace, child: int, level_masks: LevelMasks) -> list[tuple[int, ...]]:

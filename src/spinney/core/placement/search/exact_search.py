@@ -31,6 +31,42 @@ class Entry:
     requirement_met: bool = False
 
 
+class _Assignment:
+    """The domains that parts have been given so far, one part after the other; the last one can be taken back.
+
+    `choices`: the candidate masks of each part, None where it is split over several domains. `alike`: equivalent
+    domains are interchangeable. `solved`: after each part the solutions of all pieces, by the mask of the piece.
+    """
+
+    __slots__ = ("alike", "choices", "contents", "failed", "now", "placed", "positions", "rest", "solved")
+
+    def __init__(self, now: list[Entry], rest: list[Entry], choices: list[list[int] | None], alike: bool) -> None:
+        self.now = now
+        self.rest = rest
+        self.choices = choices
+        self.alike = alike
+        self.placed: list[Entry] = []
+        self.contents: dict[int, list[Entry]] = {}
+        self.positions: list[int] = []
+        self.solved: list[dict[int, Solution]] = []
+        self.failed: set[object] = set()
+
+    def add(self, position: int, mask: int) -> None:
+        """Give the next part the candidate at a position."""
+        entry = Entry(self.now[len(self.placed)].part, mask, requirement_met=True)
+        self.placed.append(entry)
+        self.contents.setdefault(mask, []).append(entry)
+        self.positions.append(position)
+
+    def take_back(self) -> None:
+        mask = self.placed.pop().mask
+        self.contents[mask].pop()
+        if not self.contents[mask]:
+            del self.contents[mask]
+        self.positions.pop()
+        del self.solved[len(self.placed) :]
+
+
 class Search:
     """The search for one gang in one search space: active parts, pods needed per pod set, and the bounds in force."""
 
@@ -166,6 +202,33 @@ class Search:
 
     def _assign(self, now: list[Entry], rest: list[Entry]) -> Solution | None:
         """Assign a domain to every part of `now`, with backtracking, then place `rest` together with them."""
+        tried = self._begun(now, rest)
+        if any(options == [] for options in tried.choices):
+            return None
+        trail = [self._options(tried)]
+        while trail:
+            option = next(trail[-1], None)
+            if option is None:
+                trail.pop()
+                self._leave(tried)
+                continue
+            self.budget.spend(2)
+            tried.add(*option)
+            found = self._fit(tried)
+            if found is None:
+                tried.take_back()
+                continue
+            tried.solved.append(found)
+            if len(tried.placed) < len(tried.now):
+                trail.append(self._options(tried))
+                continue
+            whole = self._with_rest(tried.placed, found, rest)
+            if whole is not None:
+                return whole
+            tried.take_back()
+        return None
+
+    def _begun(self, now: list[Entry], rest: list[Entry]) -> _Assignment:
         now = sorted(now, key=self._hardness)
         scopes = {entry.mask for entry in now} | {entry.mask for entry in rest}
         split = [self.candidates.is_split(entry.part) for entry in now]
@@ -175,100 +238,60 @@ class Search:
             None if is_split else self.candidates.single(entry.part, entry.mask)
             for entry, is_split in zip(now, split, strict=True)
         ]
-        if any(options == [] for options in choices):
-            return None
-        placed: list[Entry] = []
-        contents: dict[int, list[Entry]] = {}
-        solved: list[dict[int, Solution]] = []  # after each part: solution per piece, by the mask of the piece
-        positions: list[int] = []
-        trail: list[Iterator[tuple[int, int]]] = [
-            self._options(now, choices, placed, positions, contents if alike else None)
-        ]
-        failed: set[object] = set()
-        while trail:
-            option = next(trail[-1], None)
-            if option is None:
-                # Every continuation of this state failed, so equivalent states need not be tried.
-                if alike and placed:
-                    failed.add(self._state(placed, contents))
-                trail.pop()
-                if placed:
-                    _take_back(placed, contents)
-                    positions.pop()
-                    solved.pop()
-                continue
-            position, mask = option
-            self.budget.spend(2)
-            entry = Entry(now[len(placed)].part, mask, requirement_met=True)
-            placed.append(entry)
-            contents.setdefault(mask, []).append(entry)
-            positions.append(position)
-            if alike and self._state(placed, contents) in failed:
-                _take_back(placed, contents)
-                positions.pop()
-                continue
-            around = contents[mask] if alike else _around(self.space, placed)
-            found = None
-            if not self._leaves_too_little(placed, rest):
-                found = self._solve_around(around, solved[-1] if solved else {})
-            if found is None or (alike and not self._leaves_enough(now, choices, placed, contents)):
-                _take_back(placed, contents)
-                positions.pop()
-                continue
-            solved.append(found)
-            if len(placed) < len(now):
-                trail.append(self._options(now, choices, placed, positions, contents if alike else None))
-                continue
-            whole = self._with_rest(placed, solved[-1], rest)
-            if whole is not None:
-                return whole
-            _take_back(placed, contents)
-            positions.pop()
-            solved.pop()
-        return None
+        return _Assignment(now, rest, choices, alike)
 
-    def _options(
-        self,
-        now: list[Entry],
-        choices: list[list[int] | None],
-        placed: list[Entry],
-        positions: list[int],
-        contents: dict[int, list[Entry]] | None,
-    ) -> Iterator[tuple[int, int]]:
+    def _leave(self, tried: _Assignment) -> None:
+        """Take the last part back: every continuation failed, so equivalent states need not be tried."""
+        if tried.placed:
+            if tried.alike:
+                tried.failed.add(self._state(tried))
+            tried.take_back()
+
+    def _fit(self, tried: _Assignment) -> dict[int, Solution] | None:
+        """The solutions of all pieces with the last part; None: it does not fit there, or those to come would not."""
+        if tried.alike and self._state(tried) in tried.failed:
+            return None
+        if self._leaves_too_little(tried.placed, tried.rest):
+            return None
+        around = tried.contents[tried.placed[-1].mask] if tried.alike else _around(self.space, tried.placed)
+        found = self._solve_around(around, tried.solved[-1] if tried.solved else {})
+        return None if tried.alike and found is not None and not self._leaves_enough(tried) else found
+
+    def _options(self, tried: _Assignment) -> Iterator[tuple[int, int]]:
         """Candidate masks for the next part; equal parts take candidates in ascending order only.
 
-        Where symmetry applies (`contents` is given), only one of several equivalent domains is tried.
+        Where symmetry applies, only one of several equivalent domains is tried.
         """
-        at = len(placed)
+        now, at = tried.now, len(tried.placed)
         entry = now[at]
-        options = choices[at]
+        options = tried.choices[at]
         if options is None:
-            yield from enumerate(self.candidates.split(entry.part, entry.mask, first=not placed))
+            yield from enumerate(self.candidates.split(entry.part, entry.mask, first=not at))
             return
         first = 0
         if at and self.kinds[now[at - 1].part.index] == self.kinds[entry.part.index] and now[at - 1].mask == entry.mask:
-            first = positions[at - 1]
-        tried: set[object] = set()
+            first = tried.positions[at - 1]
+        seen: set[object] = set()
         for position in range(first, len(options)):
             mask = options[position]
-            if contents is not None:
-                content = tuple(sorted([self.kinds[e.part.index] for e in contents[mask]])) if mask in contents else ()
+            if tried.alike:
+                content = tuple(sorted([self.kinds[e.part.index] for e in tried.contents.get(mask, ())]))
                 symmetry_class = (self.candidates.symmetry_class(entry.part, mask), content)
-                if symmetry_class in tried:
+                if symmetry_class in seen:
                     continue
-                tried.add(symmetry_class)
+                seen.add(symmetry_class)
             yield position, mask
 
-    def _state(self, placed: list[Entry], contents: dict[int, list[Entry]]) -> object:
-        part = placed[0].part
-        return len(placed), tuple(
+    def _state(self, tried: _Assignment) -> object:
+        part = tried.placed[0].part
+        return len(tried.placed), tuple(
             sorted(
                 [
                     (
                         self.candidates.symmetry_class(part, mask),
                         tuple(sorted([self.kinds[entry.part.index] for entry in entries])),
                     )
-                    for mask, entries in contents.items()
+                    for mask, entries in tried.contents.items()
                 ]
             )
         )
@@ -310,15 +333,10 @@ class Search:
                 return True
         return False
 
-    def _leaves_enough(
-        self,
-        now: list[Entry],
-        choices: list[list[int] | None],
-        placed: list[Entry],
-        contents: dict[int, list[Entry]],
-    ) -> bool:
+    def _leaves_enough(self, tried: _Assignment) -> bool:
         """A necessary condition: the candidate domains of the parts still to come have enough together."""
-        to_come = [entry.part for entry in now[len(placed) :]]
+        placed, contents = tried.placed, tried.contents
+        to_come = [entry.part for entry in tried.now[len(placed) :]]
         if not to_come:
             return True
         wanted = [0] * len(self.vectors.demand(to_come[0]))
@@ -327,7 +345,7 @@ class Search:
                 wanted[at] += amount
         smallest = [min(self.vectors.demand(part)[at] for part in to_come) for at in range(len(wanted))]
         have = [0] * len(wanted)
-        lists = {id(options): options for options in choices[len(placed) :] if options}
+        lists = {id(options): options for options in tried.choices[len(placed) :] if options}
         seen = {mask for options in lists.values() for mask in options}
         self.budget.spend(1 + len(seen) // 16)
         for mask in seen:
@@ -381,13 +399,6 @@ class Search:
                 shown = masks if level is not None else []
                 self._known_level_masks[leaf] = LevelMasks(shown, preference.depth if preference else 0, parents)
         return self._known_level_masks[leaf]
-
-
-def _take_back(placed: list[Entry], contents: dict[int, list[Entry]]) -> None:
-    entry = placed.pop()
-    contents[entry.mask].pop()
-    if not contents[entry.mask]:
-        del contents[entry.mask]
 
 
 def _around(space: SearchSpace, placed: list[Entry]) -> list[Entry]:
