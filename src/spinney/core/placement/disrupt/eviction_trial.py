@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from spinney.api.placement.problem import PodSet
+from spinney.api.placement.problem import Amounts, PodSet
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.gang.gang_tree import GangTree, Part, all_children, every_choice, has_choice
@@ -71,6 +71,7 @@ class EvictionTrial:
         self.sure = True
         self.plain = _is_plain(parts)
         self.rows: list[CapacityRow] = []
+        self._requests: dict[Amounts, list[tuple[int, int]]] = {}
         self.start = [tuple(free) for free in self.space.free]
         useful = [self.space.slots[node] for node in bits(self.mask & self.space.useful)]
         matter = {siblings for slot in useful for siblings in inventory.family(slot)}
@@ -94,10 +95,16 @@ class EvictionTrial:
                 start = self.start[node][row.resource]
                 row.have += row.given(after, node) - row.given(before, node)
                 row.hope += row.gain(after - start, node) - row.gain(before - start, node)
-        self.space.use(node, [(resource, amount) for resource, amount in enumerate(pods.request) if amount], -count)
+        self.space.use(node, self._amounts(pods), -count)
         if pods.host_ports and count:
             self.inventory.give(slot, (0,) * len(pods.request), pods.host_ports, count)
             self.space.read_ports(node)
+
+    def _amounts(self, pods: PodSet) -> list[tuple[int, int]]:
+        found = self._requests.get(pods.request)
+        if found is None:
+            found = self._requests[pods.request] = [(at, amount) for at, amount in enumerate(pods.request) if amount]
+        return found
 
     def lift_all(self, running_gangs: Iterable[RunningGang], sign: int = 1) -> None:
         for running_gang in running_gangs:
@@ -123,6 +130,19 @@ class EvictionTrial:
         finally:
             # Charge the steps to the caller's budget, also when this test exceeded its share.
             budget.left -= most - max(0, part.left)
+
+    def may_fit_without(self, running_gangs: Sequence[RunningGang], budget: StepBudget) -> bool:
+        """As `fits_without`, by counting alone where that is nearly exact: it may say yes where the search says no."""
+        if not self.plain or not self.rows:
+            return self.fits_without(running_gangs, budget)
+        budget.spend(1 + len(running_gangs))
+        if len(running_gangs) == len(self.running_gangs):
+            return all(sum(row.most.values()) >= row.want for row in self.rows)
+        self.lift_all(running_gangs)
+        try:
+            return not self.lacks()
+        finally:
+            self.lift_all(running_gangs, -1)
 
     def fits_without(self, running_gangs: Sequence[RunningGang], budget: StepBudget) -> bool:
         """Whether the minimum fits after all pods of these gangs are evicted."""

@@ -147,7 +147,7 @@ class _VictimSelection:
         for priority in self.priorities[self._lowest(helped) :]:
             victim_searches = [
                 VictimSearch(trial, _up_to(trial, priority), self.kept, self.best, self.is_allowed)
-                for trial in self._helped(helped, priority)
+                for trial in (helped if priority == self.priorities[-1] else self._helped(helped, priority))
             ]
             victim_searches.sort(key=VictimSearch.least)
             self._guess(victim_searches[:GUESSES])
@@ -170,7 +170,7 @@ class _VictimSelection:
 
     def _helped(self, some: list[EvictionTrial], priority: int, enough: int | None = None) -> list[EvictionTrial]:
         """The domains (at most `enough`) in which the gang fits once every pod up to a priority is evicted."""
-        fitting = (trial for trial in some if trial.fits_without(_up_to(trial, priority), self.asking))
+        fitting = (trial for trial in some if trial.may_fit_without(_up_to(trial, priority), self.asking))
         return list(islice(fitting, enough))
 
     def _guess(self, victim_searches: list[VictimSearch]) -> None:

@@ -51,6 +51,11 @@ class VictimRules:
         known = self._named
         return tuple([known.get(one) or self._name(one) for one in victims])
 
+    def as_seen(self, victims: Sequence[Victim]) -> list[Victim]:
+        """The opposite of `named`."""
+        aliases = {name: alias for alias, name in self._names.items()}
+        return [Victim(aliases[one.gang], one.pods, one.node, one.zone) for one in victims if one.gang in aliases]
+
     def allows(self, victims: Sequence[Victim]) -> bool:
         return self.is_allowed(self.named(victims))
 

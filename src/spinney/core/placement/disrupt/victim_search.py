@@ -301,19 +301,36 @@ def allowed_guess(
 ) -> list[GangLoss]:
     """Elastic pods first, then whole gangs, in order and as far as allowed, until the gang fits."""
     taken: dict[int, GangLoss] = {}
+    try:
+        _take_allowed(trial, running_gangs, kept, is_allowed, budget, taken)
+    finally:
+        for loss in taken.values():
+            _lift(trial, loss, -1)
+    return list(taken.values())
+
+
+def _take_allowed(
+    trial: EvictionTrial,
+    running_gangs: Sequence[RunningGang],
+    kept: frozenset[str],
+    is_allowed: IsAllowed,
+    budget: StepBudget,
+    taken: dict[int, GangLoss],
+) -> None:
+    """What is `taken` is removed from the trial."""
     elastic = [GangLoss(one, False, _elastic(trial, one)) for one in running_gangs]
     wholes = [GangLoss(one, True) for one in running_gangs if one.can_be_evicted and one.gang.name not in kept]
     for loss in (*(one for one in elastic if any(one.counts)), *wholes):
         before = taken.get(id(loss.running_gang))
+        budget.spend(1 + len(taken))
+        if not is_allowed(_victims(trial, (taken | {id(loss.running_gang): loss}).values())):
+            continue
+        if before is not None:
+            _lift(trial, before, -1)
         taken[id(loss.running_gang)] = loss
-        budget.spend(len(taken))
-        if not is_allowed(_victims(trial, taken.values())):
-            taken.pop(id(loss.running_gang))
-            if before is not None:
-                taken[id(loss.running_gang)] = before
-        elif _is_enough(trial, list(taken.values()), budget):
-            break
-    return list(taken.values())
+        _lift(trial, loss, 1)
+        if trial.fits(budget):
+            return
 
 
 def _victims(trial: EvictionTrial, lost: Iterable[GangLoss]) -> list[Victim]:

@@ -439,7 +439,7 @@ class Cycle:
         """One more turn for a gang that wants more."""
         if allocation is not None and allocation.left:
             entry, pods = allocation.entry, allocation.next_pods(1)
-            gang = self._session.queue_accounting.turn(entry, turns.gang(entry.key), pods, len(allocation.places))
+            gang = self._session.queue_accounting.turn(entry, turns.gang(entry.key), pods, allocation.planned)
             turns.again(gang)
 
     def _with_reservations(

@@ -318,7 +318,7 @@ class Preemptor:
             if queue_preemption is None:
                 decision: Decision | None = self._session.disturbing(gang, options, fixed, gone, rules)
             else:
-                decision = self._over_limit_decision(gang, options, fixed, queue_preemption)
+                decision = self._over_limit_decision(reading, options, fixed, queue_preemption)
             if decision is None:
                 return None
             selection = self._named_pods(decision, kept)
@@ -331,39 +331,32 @@ class Preemptor:
         return None
 
     def _over_limit_decision(
-        self, gang: Gang, options: Options, fixed: Mapping[str, Places], queue_preemption: QueuePreemption
+        self, reading: ParsedGang, options: Options, fixed: Mapping[str, Places], queue_preemption: QueuePreemption
     ) -> Decision | None:
         """The placement once the gangs have left that the limit does not allow beside this one."""
-        candidates = self._candidates(gang, fixed, queue_preemption)
-        gone = queue_preemption.victims(candidates)
-        if gone is None:
+        gang, standing = reading.gang, self._weaker(reading)
+        rules = _own_rules(standing)
+        candidates = self._candidates(gang, fixed, rules, reading.queue)
+        found = queue_preemption.victims(candidates)
+        if found is None:
             return None
-        decision = self._session.disturbing(gang, options, fixed, gone)
+        gone = rules.named(found)
+        decision = self._session.disturbing(gang, options, fixed, gone, rules if options.preempt else None)
         if decision.outcome != "placed":
             return None
         more = Counter(each.gang for each in decision.victims) - Counter(each.gang for each in gone)
         for name in {each.gang: None for each in gone if each.gang not in more} if more else ():
             rest = [each for each in decision.victims if each.gang != name]
-            if queue_preemption.allows(candidates, rest):
+            if queue_preemption.allows(candidates, rules.as_seen(rest)):
                 less = self._session.disturbing(gang, self._options, fixed, rest)
                 decision = less if less.outcome == "placed" else decision
         return decision
 
-    def _candidates(
-        self, gang: Gang, fixed: Mapping[str, Places], queue_preemption: QueuePreemption
-    ) -> list[Candidate]:
+    def _candidates(self, gang: Gang, fixed: Mapping[str, Places], rules: VictimRules, queue: str) -> list[Candidate]:
         """Gangs of lower priority in its queue."""
-        base = gang.tied_to.gang if gang.tied_to is not None else ""
-        weaker = [each.name for each in self._session.preemptible() if each.priority < gang.priority]
-        running_gangs = {
-            name: running_gang for name in weaker if (running_gang := self._running_gang(name)) is not None
-        }
-        queues = {name: running_gang.reading.queue for name, running_gang in running_gangs.items()}
-        inside = [name for name, queue in queues.items() if queue == queue_preemption.asked.queue]
-        return [
-            Candidate(holder, queues[holder.gang.name], stays=holder.gang.name == base)
-            for holder in self._session.running_gangs(inside, fixed)
-        ]
+        base = rules.kept(frozenset([gang.tied_to.gang] if gang.tied_to is not None else []))
+        holders = rules.candidates(self._session.running_gangs(rules.tiers, fixed))
+        return [Candidate(holder, queue, stays=holder.gang.name in base) for holder in holders]
 
     def _kept(
         self, gang: Gang, queue: str, budgets: Budgets, excluded: set[str], moves: bool

@@ -253,8 +253,10 @@ class QueueAccounting:
         order = QueueOrder(self.queues, lambda: self.queues.fair_shares(capacity), first)
         return Turns(order, waiting, gangs, held)
 
-    def turn(self, entry: QueuedGang, gang: WaitingGang[Key], pods: Counter[str], planned: int) -> WaitingGang[Key]:
-        """The gang as it waits for these pods beyond its minimum, with so many planned already."""
+    def turn(
+        self, entry: QueuedGang, gang: WaitingGang[Key], pods: Counter[str], planned: Counter[str]
+    ) -> WaitingGang[Key]:
+        """The gang as it waits for these pods beyond its minimum, with those that are planned already."""
         reading = entry.reading
         assert reading is not None
         (priority, _, created, name), tie = gang.rank

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from fractions import Fraction
+from types import MappingProxyType
 
 import msgspec
 
@@ -17,11 +18,10 @@ from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.gang.demand import is_choosy
 
 
-def beyond_minimum(gang: Gang, planned: int = 0) -> int:
+def beyond_minimum(gang: Gang, planned: Mapping[str, int] = MappingProxyType({})) -> int:
     """How many pods it has, those that are planned included, beyond the minimum of what has begun."""
-    sets, begun = pod_sets(gang), {member.pods for member in gang.running}
-    least = sum([sets[path].min for path in begun if path in sets])
-    return max(0, len(gang.running) + planned - least)
+    held = Counter(member.pods for member in gang.running) + Counter(planned)
+    return sum([max(0, held[path] - pods.min) for path, pods in pod_sets(gang).items()])
 
 
 def next_pods(gang: Gang, left: Mapping[str, int], planned: Mapping[str, int], most: int) -> Counter[str]:

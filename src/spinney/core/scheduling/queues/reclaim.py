@@ -62,9 +62,13 @@ def units_of(victims: Iterable[Victim], holders: Mapping[str, Holder]) -> list[U
     units: list[Unit] = []
     for name, amounts in lost.items():
         queue, _, members = holders[name]
-        whole = [Shares(*map(sum, zip(*amounts, strict=True)))] if len(amounts) == members else amounts
-        units += [Unit(queue, each) for each in whole]
+        is_whole = len(amounts) == members > 1
+        units += [Unit(queue, each) for each in ([_sum(amounts)] if is_whole else amounts)]
     return units
+
+
+def _sum(amounts: Sequence[Shares]) -> Shares:
+    return Shares(*map(sum, zip(*amounts, strict=True)))
 
 
 @dataclass(frozen=True)
@@ -207,10 +211,8 @@ class Reclaim:
         )
 
     def _left(self, queue: str, lost: Sequence[Shares], are_charged: bool) -> Shares:
-        left = self.queues.usage(queue).allocated
-        for amounts in lost if are_charged else ():
-            left = left.plus(amounts, -1)
-        return left
+        used = self.queues.usage(queue).allocated
+        return used.plus(_sum(lost), -1) if are_charged and lost else used
 
     def _used_by_taker(self, queue: str) -> Shares:
         used = self.queues.usage(queue).allocated
