@@ -14,6 +14,7 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
+from spinney.api.kinds.schedulingshard import Config, SchedulingShard
 
 __all__ = ["DEFINITIONS", "Conversion", "all_crds", "crd"]
 
@@ -26,6 +27,7 @@ _UPDATED = Column("Updated", "integer", ".status.updatedReplicas")
 _CLIQUES_UPDATED = Column("PCLQs-Updated", "integer", ".status.updateProgress.updatedPodCliquesCount")
 _CLIQUES_TOTAL = Column("PCLQs-Total", "integer", ".status.updateProgress.totalPodCliquesCount")
 _BREACHED = Column("MinBreached", "string", '.status.conditions[?(@.type=="MinAvailableBreached")].status', 1)
+_HONOURED = Column("Honoured", "string", '.status.conditions[?(@.type=="Honoured")].status')
 _DYNAMO_COLUMNS = (
     Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
     Column("Backend", "string", ".spec.backendFramework"),
@@ -102,6 +104,12 @@ DEFINITIONS: tuple[Definition, ...] = (
     Definition(
         short_names=("pg",),
         versions=(Version(PodGang, (Column("Phase", "string", ".status.phase"), _AGE)),),
+    ),
+    Definition(versions=(Version(Config, (_HONOURED, _AGE)),)),
+    Definition(
+        versions=(
+            Version(SchedulingShard, (Column("Partition", "string", ".spec.partitionLabelValue"), _HONOURED, _AGE)),
+        ),
     ),
     Definition(
         versions=(Version(Topology, (_AGE,)),),

@@ -35,6 +35,8 @@ class Settings:
     - `consolidate`: how much may be moved for a gang that fits nowhere; None: nothing.
     - `moves_on_request`: a PodGroup may ask for moves with an annotation that admission lets only administrators write.
     - `volumes_s`: how long a gang keeps its assignments while its volumes are provisioned.
+    - `reclaims`, `preempts`: gangs may take from other queues, and from less important ones in their own.
+    - `preempt_min_runtime_s`, `reclaim_min_runtime_s`: of queues that state none, and none above them does.
     - `labels_before_bind`: write ranks as labels also where the API server takes none from a bind; one write per pod.
     """
 
@@ -49,6 +51,10 @@ class Settings:
     consolidate: Consolidate | None = None
     moves_on_request: bool = True
     volumes_s: float = 600.0
+    reclaims: bool = True
+    preempts: bool = True
+    preempt_min_runtime_s: float = 0.0
+    reclaim_min_runtime_s: float = 0.0
     labels_before_bind: bool = False
     gangs_at_a_time: int = 64
     binds_at_a_time: int = 128

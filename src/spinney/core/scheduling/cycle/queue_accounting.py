@@ -27,6 +27,7 @@ from spinney.core.scheduling.queues.tree import (
     FairShares,
     LeafRank,
     QueueOrder,
+    QueuePolicy,
     Queues,
     QueueUsage,
     Refusal,
@@ -47,6 +48,11 @@ class QueueAccounting:
         self._objects: dict[str, Queue] = {}
         self._looked_at = -1  # version of the queues
 
+    def adopt(self, policy: QueuePolicy) -> None:
+        """Something else holds for all queues now."""
+        self.queues.policy = policy
+        self.queues.touch()
+
     def put_queue(self, name: str, queue: Queue | None) -> None:
         """Take over a new or changed queue; None: it was deleted."""
         self.freed_version += 1
@@ -60,7 +66,9 @@ class QueueAccounting:
     def renew(self, resources: tuple[str, ...], entries: Iterable[QueuedGang]) -> None:
         """The set of resources changed: every gang is charged anew when it is read."""
         self._resources = resources
+        policy = self.queues.policy
         self.queues = Queues(resources, [self._objects[name] for name in sorted(self._objects)])
+        self.queues.policy = policy
         self.freed_version += 1
         self._preemptible = {}
         for entry in entries:
@@ -97,7 +105,7 @@ class QueueAccounting:
         limited = self.queues.over_limit_queues(asked.queue, asked.amounts)
         if not limited:
             return None
-        preempts = min(ranks, default=reading.gang.priority) < reading.gang.priority
+        preempts = self.queues.policy.preempts and min(ranks, default=reading.gang.priority) < reading.gang.priority
         reclaim = self.reclaim(reading, capacity) if asked.queue not in limited else None
         reclaim = reclaim if reclaim is not None and reclaim.is_entitled else None
         if not preempts and reclaim is None:

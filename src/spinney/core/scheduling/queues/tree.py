@@ -156,6 +156,18 @@ class FairShares(NamedTuple):
         return Shares(self.gpu_m.get(queue, 0), self.cpu_m.get(queue, 0), self.memory.get(queue, 0))
 
 
+class QueuePolicy(NamedTuple):
+    """What holds for all queues. `reclaims`, `preempts`: whether gangs may take from other queues, and in their own.
+
+    `preempt_min_runtime_s`, `reclaim_min_runtime_s`: of queues that state none, and none above them does.
+    """
+
+    reclaims: bool = True
+    preempts: bool = True
+    preempt_min_runtime_s: float = 0.0
+    reclaim_min_runtime_s: float = 0.0
+
+
 class Queues:
     """Queues may be added and removed in any order; the usage of a queue is kept even while it does not exist."""
 
@@ -170,6 +182,7 @@ class Queues:
         self._claimed: tuple[dict[str, QueueClaim], ...] = ({}, {}, {})  # by resource, as long as they do not change
         self._shares: tuple[ShareMemory, ...] = ({}, {}, {})
         self._lending: tuple[int, FairShares, list[str]] | None = None
+        self.policy = QueuePolicy()
         self.version = 0  # grows with every change of what is used, asked for or promised
         self.changed: set[str] = set()  # queues whose usage changed, with those above them, until somebody clears it
         for queue in queues:
@@ -341,12 +354,12 @@ class Queues:
     def min_runtime_s(self, queue: str) -> float:
         """The minimum runtime of its gangs before preemption: its own, or that of the nearest ancestor with one."""
         stated = (self._queues[name].spec.preempt_min_runtime for name in self.upwards(queue))
-        return next((_seconds(text) for text in stated if text), 0.0)
+        return next((_seconds(text) for text in stated if text), self.policy.preempt_min_runtime_s)
 
     def reclaim_min_runtime_s(self, queue: str) -> float:
         """The minimum runtime before reclaim, of the queue where the paths part: its own, or of the nearest above."""
         stated = (self._queues[name].spec.reclaim_min_runtime for name in self.upwards(queue))
-        return next((_seconds(text) for text in stated if text), 0.0)
+        return next((_seconds(text) for text in stated if text), self.policy.reclaim_min_runtime_s)
 
     # Internals
 
