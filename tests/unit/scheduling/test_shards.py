@@ -9,6 +9,7 @@ import pytest
 
 from spinney.api.kinds.schedulingshard import Config, SchedulingShard
 from spinney.api.operator_configuration import PlacementStrategy
+from spinney.core.scheduling.queues.past_use import PastUse
 from spinney.core.scheduling.settings import BY_ITSELF, Settings
 from spinney.core.scheduling.shards import config_problems, honoured, shard_of
 
@@ -58,6 +59,10 @@ HONOURED: dict[str, tuple[Json, Settings]] = {
         {"args": {"default-staleness-grace-period": "2m"}},
         Settings(consolidate=BY_ITSELF, staleness_grace_s=120.0),
     ),
+    "shares that remember": (
+        {"usageDBConfig": {"clientType": "prometheus", "usageParams": {"halfLifePeriod": "24h"}}, "kValue": 0.5},
+        Settings(consolidate=BY_ITSELF, past_use=PastUse(86_400.0, 500_000)),
+    ),
     "plugins as they are": ({"plugins": {"topology": {"enabled": True}}}, MOVES),
 }
 
@@ -90,6 +95,16 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
         {"minRuntime": {"preemptMinRuntime": "soon"}},
         'spec.minRuntime.preemptMinRuntime: found "soon", expected a duration such as 10m',
     ),
+    "past use without a half-life": (
+        {"usageDBConfig": {"clientType": "prometheus"}},
+        'spec.usageDBConfig.usageParams.halfLifePeriod: found "", '
+        "expected a duration of 1s or more, after which past use counts half",
+    ),
+    "past use that outweighs everything": (
+        {"usageDBConfig": {"clientType": "prometheus"}, "kValue": 1e300},
+        "spec.kValue: found 1e+300, expected a number above 0, at most 1000",
+    ),
+    "a weight of nothing": ({"kValue": 1}, "spec.kValue: has no effect without spec.usageDBConfig"),
     "how many gangs are looked at": (
         {"queueDepthPerAction": {"reclaim": 8}},
         "spec.queueDepthPerAction: has no effect: all gangs that wait are looked at",
@@ -110,6 +125,17 @@ PROBLEMS: dict[str, tuple[Json, str]] = {
 def test_k16_what_of_a_shard_has_no_effect_is_said_with_its_field(row: str) -> None:
     spec, expected = PROBLEMS[row]
     assert honoured(shard(**spec), MOVES) == (MOVES, (expected,))
+
+
+def test_k16_where_past_use_would_be_read_from_has_no_effect() -> None:
+    params = {"halfLifePeriod": "1h", "windowSize": "168h"}
+    asked = {"clientType": "a", "connectionString": "b", "usageParams": params}
+    found = honoured(shard(usageDBConfig=asked), MOVES)
+    assert found.settings.past_use == PastUse(3600.0)
+    assert found.problems == (
+        "spec.usageDBConfig.connectionString: has no effect: the scheduler counts use itself",
+        "spec.usageDBConfig.usageParams.windowSize: has no effect: the scheduler counts use itself",
+    )
 
 
 def test_k16_a_shard_is_that_of_the_schedulers_node_pool() -> None:

@@ -61,6 +61,9 @@ class QueueStatus(Slim, frozen=True):
         default_factory=dict
     )
     requested: Annotated[Resources, doc("Requested here and below.")] = field(default_factory=dict)
+    past_use: Annotated[Resources, doc("The part of the cluster that it held lately, where shares remember that.")] = (
+        field(default_factory=dict)
+    )
 
 
 class Queue(Kind, frozen=True):

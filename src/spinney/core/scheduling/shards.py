@@ -14,9 +14,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from kube_apimachinery.duration import DurationError, seconds
-from spinney.api.kinds.schedulingshard import ActionConfig, Config, SchedulingShard, SchedulingShardSpec
+from spinney.api.kinds.schedulingshard import ActionConfig, Config, SchedulingShard, SchedulingShardSpec, UsageParams
 from spinney.api.labels import KAI_NODE_POOL, KAI_QUEUE
 from spinney.core.expansion.objects import to_builtins
+from spinney.core.scheduling.queues.fair_share import MILLION
+from spinney.core.scheduling.queues.past_use import PastUse
 from spinney.core.scheduling.settings import BY_ITSELF, Settings
 
 CONFIG_NAME = "kai-config"
@@ -32,6 +34,7 @@ _OFF: Mapping[str, Mapping[str, Any]] = {
 }
 """What it means for the settings that an action is switched off."""
 _GRACE = "default-staleness-grace-period"
+_HEAVIEST = 1000
 _NO_PLUGINS = "has no effect: decisions are not made of plugins"
 
 Changes = dict[str, Any]
@@ -59,6 +62,7 @@ def honoured(shard: SchedulingShard | None, settings: Settings) -> Honoured:
         *_strategy(shard.spec, settings, changes),
         *_actions(shard.spec.actions, settings, changes),
         *_durations(shard.spec, changes),
+        *_past_use(shard.spec, changes),
         *_without_effect(shard.spec),
     ]
     return Honoured(replace(settings, **changes), tuple(problems))
@@ -119,13 +123,35 @@ def _durations(spec: SchedulingShardSpec, changes: Changes) -> Iterator[str]:
             yield _unlike(path, text, "a duration such as 10m")
 
 
+def _past_use(spec: SchedulingShardSpec, changes: Changes) -> Iterator[str]:
+    """Use is counted here, whatever it would be read from."""
+    asked, weight = spec.usage_db_config, 1.0 if spec.k_value is None else spec.k_value
+    if asked is None:
+        if spec.k_value is not None:
+            yield "spec.kValue: has no effect without spec.usageDBConfig"
+        return
+    params = asked.usage_params or UsageParams()
+    if not 0 < weight <= _HEAVIEST:
+        yield _unlike("spec.kValue", weight, f"a number above 0, at most {_HEAVIEST}")
+        return
+    try:
+        half_life_s = seconds(params.half_life_period or "0")
+    except DurationError:
+        half_life_s = 0.0
+    if half_life_s < 1.0:
+        field = "spec.usageDBConfig.usageParams.halfLifePeriod"
+        yield _unlike(field, params.half_life_period, "a duration of 1s or more, after which past use counts half")
+        return
+    changes["past_use"] = PastUse(half_life_s, max(1, round(weight * MILLION)))
+    others = {**to_builtins(asked), **{f"usageParams.{key}": value for key, value in to_builtins(params).items()}}
+    for key in ("clientType", "usageParams", "usageParams.halfLifePeriod"):
+        others.pop(key, None)
+    yield from (f"spec.usageDBConfig.{key}: has no effect: the scheduler counts use itself" for key in others)
+
+
 def _without_effect(spec: SchedulingShardSpec) -> Iterator[str]:
     if spec.queue_depth_per_action:
         yield "spec.queueDepthPerAction: has no effect: all gangs that wait are looked at"
-    if spec.usage_db_config is not None:
-        yield "spec.usageDBConfig: has no effect: shares do not remember past use"
-    if spec.k_value is not None:
-        yield "spec.kValue: has no effect: shares do not remember past use"
     yield from (f"spec.args[{name}]: has no effect: only {_GRACE} has" for name in spec.args if name != _GRACE)
     for name, plugin in spec.plugins.items():
         if plugin.enabled is False or plugin.priority is not None or plugin.arguments:

@@ -33,6 +33,7 @@ from spinney.drive.scheduler.execution.action_executor import ActionExecutor
 from spinney.drive.scheduler.execution.api_writer import ApiWriter, WriteConfirmation, WriteLimiter, WriteSlot
 from spinney.drive.scheduler.execution.fencing import fence
 from spinney.drive.scheduler.metrics import Metrics
+from spinney.drive.scheduler.past_use_controller import PastUseController
 from spinney.drive.scheduler.queue_status_controller import PodGroupStatusController, QueueStatusController
 from spinney.drive.scheduler.reason_refresh import ReasonRefresh
 from spinney.drive.scheduler.shard_controller import ShardStatusController, follow_shard
@@ -120,6 +121,8 @@ class Scheduler:
             group.create_task(restart_on_error(groups.run, "groups"), name="scheduler-groups")
             shards = ShardStatusController(self.session, self._settings, api_writer, views, work.status_writer)
             group.create_task(restart_on_error(shards.run, "shards"), name="scheduler-shards")
+            past_use = PastUseController(self.session, api_writer, views, self._wake.set)
+            group.create_task(restart_on_error(past_use.run, "past use"), name="scheduler-past-use")
             group.create_task(complaints.run(), name="scheduler-complaints")
             refresh = ReasonRefresh(self.session, self._wake.set)
             group.create_task(restart_on_error(refresh.run, "reasons"), name="scheduler-reasons")

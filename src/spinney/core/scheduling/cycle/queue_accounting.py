@@ -21,6 +21,7 @@ from spinney.core.scheduling.cycle.scheduling_queue import Due, Pending, QueuedG
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.demand import demand, is_choosy, subsets
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+from spinney.core.scheduling.queues.past_use import PastUse, part_of, remembered
 from spinney.core.scheduling.queues.preemption import QueuePreemption
 from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.queues.tree import (
@@ -50,8 +51,14 @@ class QueueAccounting:
 
     def adopt(self, policy: QueuePolicy) -> None:
         """Something else holds for all queues now."""
-        self.queues.policy = policy
-        self.queues.touch()
+        self.queues.adopt(policy, self.queues.past)
+
+    def remember(self, past_use: PastUse, passed_s: float, capacity: Amounts) -> None:
+        """So much time has passed in which queues held what they hold now."""
+        queues = self.queues
+        offered = queues.shares_of(capacity)
+        held = {name: part_of(used, offered) for name, used in queues.held().items()}
+        queues.adopt(queues.policy, remembered(queues.past, held, past_use.fading(passed_s)))
 
     def put_queue(self, name: str, queue: Queue | None) -> None:
         """Take over a new or changed queue; None: it was deleted."""
@@ -66,9 +73,9 @@ class QueueAccounting:
     def renew(self, resources: tuple[str, ...], entries: Iterable[QueuedGang]) -> None:
         """The set of resources changed: every gang is charged anew when it is read."""
         self._resources = resources
-        policy = self.queues.policy
+        before = self.queues
         self.queues = Queues(resources, [self._objects[name] for name in sorted(self._objects)])
-        self.queues.policy = policy
+        self.queues.adopt(before.policy, before.past)
         self.freed_version += 1
         self._preemptible = {}
         for entry in entries:

@@ -51,7 +51,8 @@ class Session:
         self.settings = settings
         self.placement.adopt(settings.strategy, preempts=settings.preempts)
         runtimes = settings.preempt_min_runtime_s, settings.reclaim_min_runtime_s
-        self.queue_accounting.adopt(QueuePolicy(settings.reclaims, settings.preempts, *runtimes))
+        weight = settings.past_use.weight if settings.past_use is not None else 0
+        self.queue_accounting.adopt(QueuePolicy(settings.reclaims, settings.preempts, *runtimes, weight))
         self.cluster.touch()
         self.scheduling_queue.touch_all()
         return True

@@ -159,13 +159,15 @@ class FairShares(NamedTuple):
 class QueuePolicy(NamedTuple):
     """What holds for all queues. `reclaims`, `preempts`: whether gangs may take from other queues, and in their own.
 
-    `preempt_min_runtime_s`, `reclaim_min_runtime_s`: of queues that state none, and none above them does.
+    `preempt_min_runtime_s`, `reclaim_min_runtime_s`: of queues that state none, and none above them does. `past_use`:
+    how much what queues held lately counts for their shares, in millionths.
     """
 
     reclaims: bool = True
     preempts: bool = True
     preempt_min_runtime_s: float = 0.0
     reclaim_min_runtime_s: float = 0.0
+    past_use: int = 0
 
 
 class Queues:
@@ -183,6 +185,7 @@ class Queues:
         self._shares: tuple[ShareMemory, ...] = ({}, {}, {})
         self._lending: tuple[int, FairShares, list[str]] | None = None
         self.policy = QueuePolicy()
+        self.past: Mapping[str, Shares] = {}  # what queues held lately, in millionths of the cluster
         self.version = 0  # grows with every change of what is used, asked for or promised
         self.changed: set[str] = set()  # queues whose usage changed, with those above them, until somebody clears it
         for queue in queues:
@@ -227,6 +230,11 @@ class Queues:
             del self._asked[queue]
         self._forget_claims(queue)
 
+    def adopt(self, policy: QueuePolicy, past: Mapping[str, Shares]) -> None:
+        """Something else holds for all queues, or was held by them lately."""
+        self.policy, self.past = policy, past
+        self._forget_all_claims()
+
     def touch(self) -> None:
         """Something else changed that decides who may take from whom."""
         self.version += 1
@@ -248,7 +256,7 @@ class Queues:
     def fair_shares(self, capacity: Amounts) -> FairShares:
         """What each queue should have now of what the cluster offers (Q1); a queue without a root gets nothing."""
         shares = [
-            fair_shares(self._claims(kind), amount, self._shares[kind])
+            fair_shares(self._claims(kind), amount, self._shares[kind], self.policy.past_use)
             for kind, amount in enumerate(self._scale.shares_of(capacity))
         ]
         return FairShares(shares[0], shares[1], shares[2])
@@ -285,6 +293,10 @@ class Queues:
     def usage(self, queue: str) -> Usage:
         """The usage of the queue and its descendants."""
         return self._total.get(queue, Usage())
+
+    def held(self) -> dict[str, Shares]:
+        """What each queue uses, with all below it; queues that use nothing are left out."""
+        return {name: usage.allocated for name, usage in self._total.items() if any(usage.allocated)}
 
     def total(self) -> Shares:
         """The usage of all queues without a parent."""
@@ -389,6 +401,7 @@ class Queues:
             _weight(queue, kind),
             _priority(queue),
             children,
+            self.past.get(name, NOTHING)[kind],
         )
         self._claimed[kind][name] = claim
         return claim
