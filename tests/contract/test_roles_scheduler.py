@@ -80,6 +80,19 @@ def play_urgent(space: Space) -> None:
     eventually(lambda: space.get("pods", "urgent").ok(200)["spec"]["nodeName"], "others make room", DEADLINE_S)
 
 
+def play_shards(server: Server) -> None:
+    """What KAI is told by."""
+    cluster = Space(server, "")
+    for plural, kind, name in (("schedulingshards", "SchedulingShard", "default"), ("configs", "Config", "kai-config")):
+        collection, body = f"kai.scheduler/v1/{plural}", {"apiVersion": "kai.scheduler/v1", "kind": kind}
+        cluster.create(collection, {**body, "metadata": {"name": name}, "spec": {}}).ok(201)
+
+        def is_judged(collection: str = collection, name: str = name) -> bool:
+            return "status" in cluster.get(collection, name).ok(200)
+
+        eventually(is_judged, f"{kind} is judged", DEADLINE_S)
+
+
 SELECTED = "volume.kubernetes.io/selected-node"
 
 
@@ -149,6 +162,7 @@ def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(role_server
     with running(at_work(role_server, kubeconfig_of_role(role_server, "scheduler", tmp_path), record)):
         take_the_lease_away(role_server, SCHEDULER_LEASE)
         play(space)
+        play_shards(role_server)
         eventually(is_placed, "all but one are placed", DEADLINE_S)
         play_urgent(space)
         play_disk(space)

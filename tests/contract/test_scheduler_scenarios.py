@@ -495,3 +495,23 @@ def test_k8_a_pod_waits_for_its_config_map_is_told_so_and_goes_when_it_is_made(h
     assert hall.bound("a-") == {}
     hall.space.create("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "config"}}).ok(201)
     hall.running("a-", 2)
+
+
+# What KAI is told by
+
+
+def test_k16_a_shard_and_a_config_of_kai_say_what_of_them_has_no_effect(hall: Hall) -> None:
+    spec = {"minRuntime": {"preemptMinRuntime": "1s"}, "queueDepthPerAction": {"reclaim": 8}}
+    asked = {"schedulingshards": ("SchedulingShard", "default", spec)}
+    asked["configs"] = "Config", "kai-config", {"global": {"schedulerName": "kai-scheduler"}, "binder": {"replicas": 2}}
+    expected = {"schedulingshards": "spec.queueDepthPerAction: has no effect", "configs": "spec.binder: has no effect"}
+    for plural, (kind, name, said) in asked.items():
+        body = {"apiVersion": "kai.scheduler/v1", "kind": kind, "metadata": {"name": name}, "spec": said}
+        hall.cluster.create(f"kai.scheduler/v1/{plural}", body).ok(201)
+
+        def told(plural: str = plural, name: str = name) -> bool:
+            found = hall.cluster.get(f"kai.scheduler/v1/{plural}", name).ok(200).get("status") or {}
+            said = {each["type"]: each for each in found.get("conditions") or []}
+            return "Ready" in said and expected[plural] in said["Honoured"]["message"]
+
+        hall.eventually(told, f"{kind} {name} is judged")

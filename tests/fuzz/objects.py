@@ -31,7 +31,7 @@ BASES: dict[str, Json] = yaml.safe_load(Path(__file__).with_name("bases.yaml").r
 CLUSTER_WIDE = frozenset(
     (
         *("nodes", "queues", "topologies", "clustertopologies", "clustertopologybindings", "priorityclasses"),
-        *("persistentvolumes", "storageclasses", "noderesourcetopologies"),
+        *("persistentvolumes", "storageclasses", "noderesourcetopologies", "schedulingshards", "configs"),
     )
 )
 BATCH = 200

@@ -50,6 +50,7 @@ from spinney.drive.operator import (
 from spinney.drive.operator.caches import OperatorCaches as OperatorViews
 from spinney.drive.operator.reconciler import ReconcileContext
 from spinney.drive.operator.settings_from_config import settings_of
+from spinney.drive.scheduler.shard_controller import follow_shard
 from spinney.serve.dashboard.data_sources import Views as DashboardViews
 from spinney.serve.dashboard.model import Model
 from spinney.whatif.inputs.operator_settings import dynamo_settings_of
@@ -170,6 +171,7 @@ class Roles:
     def _scheduler_and_pages(self) -> tuple[ClusterSimulator, Model]:
         shadow = ClusterSimulator(Settings(), 0.0)
         seen = shadow.views
+        follow_shard(shadow._session, seen, lambda: None)
         made = SharedCaches(self._client, OwnWrites(), system_dice()).cache(Selection(SETS), dict)
         pages = DashboardViews(
             seen.nodes,

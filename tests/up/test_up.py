@@ -53,6 +53,7 @@ spec: {size: 1}
 OUR_KINDS = {
     "clustertopologies.grove.io",
     "clustertopologybindings.grove.io",
+    "configs.kai.scheduler",
     "dynamographdeployments.nvidia.com",
     "podcliques.grove.io",
     "podcliquescalinggroups.grove.io",
@@ -60,6 +61,7 @@ OUR_KINDS = {
     "podgangs.scheduler.grove.io",
     "podgroups.scheduling.run.ai",
     "queues.scheduling.run.ai",
+    "schedulingshards.kai.scheduler",
     "topologies.kai.scheduler",
 }
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spinney.core.scheduling.queues.fair_share import UNLIMITED, QueueClaim, fair_shares
+from spinney.core.scheduling.queues.fair_share import MILLION, UNLIMITED, QueueClaim, fair_shares
 
 
 def q(
@@ -369,3 +369,44 @@ def test_q1_more_capacity_takes_from_nobody(claims: list[QueueClaim], amount: in
     """Where quotas are numbers: the promise of an unlimited one is larger the more there is."""
     before, after = fair_shares(claims, amount), fair_shares(claims, amount + 1)
     assert [name for name in before if after[name] < before[name]] == []
+
+
+# Shares that remember past use
+
+
+def held(name: str, asked: int, part: float, weight: int = 1, **more: int) -> QueueClaim:
+    return q(name, asked, weight=weight, **more)._replace(held=round(part * MILLION))
+
+
+PAST: list[Case] = [
+    ("nobody held anything", 32, [held("a", 32, 0), held("b", 32, 0)], {"a": 16, "b": 16}),
+    ("both held the same", 32, [held("a", 32, 0.5), held("b", 32, 0.5)], {"a": 16, "b": 16}),
+    ("one held a quarter more than its part", 32, [held("a", 32, 0.75), held("b", 32, 0.25)], {"a": 8, "b": 24}),
+    ("one held everything: nothing is due to it", 32, [held("a", 32, 1), held("b", 32, 0)], {"a": 0, "b": 32}),
+    ("and it gets what the other leaves", 32, [held("a", 32, 1), held("b", 10, 0)], {"a": 22, "b": 10}),
+    ("its quota stays its own", 32, [held("a", 32, 1, quota=8), held("b", 32, 0)], {"a": 8, "b": 24}),
+    ("by weight", 40, [held("a", 40, 0.25), held("b", 40, 0.75, weight=3)], {"a": 10, "b": 30}),
+    ("whoever held less than by weight", 40, [held("a", 40, 0), held("b", 40, 1, weight=3)], {"a": 20, "b": 20}),
+    (
+        "of higher priority first",
+        32,
+        [held("a", 32, 1, priority=200), held("b", 32, 0)],
+        {"a": 32, "b": 0},
+    ),
+    ("nothing is due to anybody", 30, [held(name, 30, 1) for name in "abc"], {"a": 10, "b": 10, "c": 10}),
+]
+
+
+@pytest.mark.parametrize(("title", "amount", "claims", "expected"), PAST, ids=[case[0] for case in PAST])
+def test_q1_past_use_counts_against_a_queue(
+    title: str, amount: int, claims: list[QueueClaim], expected: dict[str, int]
+) -> None:
+    assert fair_shares(claims, amount, past=MILLION) == expected
+
+
+@given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 5), st.integers(0, MILLION)), min_size=1, max_size=6))
+def test_q1_with_past_use_nothing_is_left_that_somebody_asks_for(rows: list[tuple[int, int, int]]) -> None:
+    claims = [q(f"q{at}", asked, weight=weight)._replace(held=part) for at, (asked, weight, part) in enumerate(rows)]
+    shares = fair_shares(claims, 32, past=2 * MILLION)
+    assert sum(shares.values()) == min(32, sum(asked for asked, _, _ in rows))
+    assert all(shares[f"q{at}"] <= asked for at, (asked, _, _) in enumerate(rows))

@@ -14,6 +14,7 @@ from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
+from spinney.api.kinds.schedulingshard import Config, SchedulingShard
 
 __all__ = ["DEFINITIONS", "Conversion", "all_crds", "crd"]
 
@@ -72,6 +73,7 @@ _DOMAIN_COLUMNS = (
     Column("Drift", "string", '.status.conditions[?(@.type=="SchedulerTopologyDrift")].status'),
     _AGE,
 )
+_HONOURED = Column("Honoured", "string", '.status.conditions[?(@.type=="Honoured")].status')
 _DYNAMO_COLUMNS = (
     Column("Ready", "string", '.status.conditions[?(@.type=="Ready")].status'),
     Column("Backend", "string", ".spec.backendFramework"),
@@ -148,6 +150,12 @@ DEFINITIONS: tuple[Definition, ...] = (
     Definition(
         short_names=("pg",),
         versions=(Version(PodGang, _PODGANG_COLUMNS),),
+    ),
+    Definition(versions=(Version(Config, (_HONOURED, _AGE)),)),
+    Definition(
+        versions=(
+            Version(SchedulingShard, (Column("Partition", "string", ".spec.partitionLabelValue"), _HONOURED, _AGE)),
+        ),
     ),
     Definition(
         versions=(Version(Topology, (*_levels("nodeLabel", 1), _AGE)),),

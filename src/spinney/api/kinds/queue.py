@@ -66,6 +66,9 @@ class QueueStatus(Slim, frozen=True):
         default_factory=dict
     )
     borrowed: Annotated[Resources, doc("Held here and below beyond the quota.")] = field(default_factory=dict)
+    past_use: Annotated[Resources, doc("The part of the cluster that it held lately, where shares remember that.")] = (
+        field(default_factory=dict)
+    )
 
 
 class Queue(Kind, frozen=True):

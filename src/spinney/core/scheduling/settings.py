@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from spinney.api.labels import CONSOLIDATE, SCHEDULER_KAI
 from spinney.api.operator_configuration import PlacementStrategy
 from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate
+from spinney.core.scheduling.queues.past_use import PastUse
 
 BINPACK = PlacementStrategy()
 
@@ -36,6 +37,9 @@ class Settings:
     - `moves_every_s`: how long it waits before it looks for moves for the same gang again, unless somebody asks.
     - `moves_on_request`: a PodGroup may ask for moves with an annotation that admission lets only administrators write.
     - `volumes_s`: how long a gang keeps its assignments while its volumes are provisioned.
+    - `reclaims`, `preempts`: gangs may take from other queues, and from less important ones in their own.
+    - `preempt_min_runtime_s`, `reclaim_min_runtime_s`: of queues that state none, and none above them does.
+    - `past_use`: shares remember what queues held; None: they do not.
     - `labels_before_bind`: write ranks as labels also where the API server takes none from a bind; one write per pod.
     """
 
@@ -51,6 +55,11 @@ class Settings:
     moves_every_s: float = 60.0
     moves_on_request: bool = True
     volumes_s: float = 600.0
+    reclaims: bool = True
+    preempts: bool = True
+    preempt_min_runtime_s: float = 0.0
+    reclaim_min_runtime_s: float = 0.0
+    past_use: PastUse | None = None
     labels_before_bind: bool = False
     gangs_at_a_time: int = 64
     binds_at_a_time: int = 128

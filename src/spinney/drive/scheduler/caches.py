@@ -15,6 +15,7 @@ from spinney.api.builtin.surroundings import ConfigMap, PodDisruptionBudget, Pri
 from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
+from spinney.api.kinds.schedulingshard import Config, SchedulingShard
 from spinney.api.labels import POD_GROUP_NAME
 from spinney.api.meta import Kind
 from spinney.core.scheduling.gang.priorities import limits_class
@@ -89,6 +90,8 @@ class SchedulerCaches:
         self.cluster_topologies = optional_caches.expect(CLUSTER_TOPOLOGIES, ClusterTopology)
         self.topology_bindings = optional_caches.expect(TOPOLOGY_BINDINGS, ClusterTopologyBinding)
         self.node_zones = optional_caches.expect(NODE_ZONES, NodeResourceTopology)
+        self.shards = optional_caches.expect(path_of(SchedulingShard), SchedulingShard)
+        self.kai_configs = optional_caches.expect(path_of(Config), Config)
         self.resource_claims = optional_caches.expect(RESOURCE_CLAIMS, ResourceClaim)
         self.priority_classes = view(PRIORITY_CLASSES, PriorityClass)
         self.budgets = view(BUDGETS, PodDisruptionBudget)
@@ -117,7 +120,7 @@ class SchedulerCaches:
     def all(self) -> list[Cache[Any]]:
         found: list[Cache[Any]] = [self.pods, self.nodes, self.podgroups, self.queues, self.topologies]
         found += [self.priority_classes, self.budgets, self.quotas, self.claims, self.volumes, self.storage_classes]
-        found.append(self.config_maps)
+        found += [self.config_maps, self.shards, self.kai_configs]
         return [*found, self.cluster_topologies, self.topology_bindings, self.node_zones, self.resource_claims]
 
     @property

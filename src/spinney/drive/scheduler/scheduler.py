@@ -34,8 +34,10 @@ from spinney.drive.scheduler.execution.action_executor import ActionExecutor
 from spinney.drive.scheduler.execution.api_writer import ApiWriter, WriteConfirmation, WriteLimiter, WriteSlot
 from spinney.drive.scheduler.execution.fencing import fence
 from spinney.drive.scheduler.metrics import Metrics
+from spinney.drive.scheduler.past_use_controller import PastUseController
 from spinney.drive.scheduler.queue_status_controller import PodGroupStatusController, QueueStatusController
 from spinney.drive.scheduler.reason_refresh import ReasonRefresh
+from spinney.drive.scheduler.shard_controller import ShardStatusController, follow_shard
 
 FIELD_MANAGER = "spinney-scheduler"
 FindKeys = Callable[[], Awaitable[Sequence[bytes]]]
@@ -95,6 +97,7 @@ class Scheduler:
         optional_caches = OptionalCaches(self._client, self._own_writes, self._dice, self.unreadable)
         views = SchedulerCaches(self.caches, self._settings.names, optional_caches)
         EventHandlers(self.session, views, self._wake.set, self._requeue_ungrouped)
+        follow_shard(self.session, views, self._wake.set)
         async with asyncio.TaskGroup() as group:
             group.create_task(self.caches.run(), name="scheduler-watches")
             await optional_caches.refresh()
@@ -117,6 +120,10 @@ class Scheduler:
             group.create_task(restart_on_error(work.run, "reports"), name="scheduler-events")
             group.create_task(restart_on_error(queues.run, "queues"), name="scheduler-queues")
             group.create_task(restart_on_error(groups.run, "groups"), name="scheduler-groups")
+            shards = ShardStatusController(self.session, self._settings, api_writer, views, work.status_writer)
+            group.create_task(restart_on_error(shards.run, "shards"), name="scheduler-shards")
+            past_use = PastUseController(self.session, api_writer, views, self._wake.set)
+            group.create_task(restart_on_error(past_use.run, "past use"), name="scheduler-past-use")
             group.create_task(complaints.run(), name="scheduler-complaints")
             refresh = ReasonRefresh(self.session, self._wake.set)
             group.create_task(restart_on_error(refresh.run, "reasons"), name="scheduler-reasons")

@@ -106,7 +106,7 @@ class StatusClient:
             "firstTimestamp": time,
             "lastTimestamp": time,
         }
-        return await self._door.create(EVENTS.ref(f"{about.name}.{word}", about.namespace), body)
+        return await self._door.create(EVENTS.ref(f"{about.name}.{word}", about.namespace or "default"), body)
 
 
 P = ParamSpec("P")

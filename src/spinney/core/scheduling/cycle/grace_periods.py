@@ -36,8 +36,6 @@ class StaleGangs:
     def __init__(self, session: Session, snapshot: Snapshot) -> None:
         self._session = session
         self._snapshot = snapshot
-        self._grace_s = session.settings.staleness_grace_s
-        self._incomplete_grace_s = min(session.settings.incomplete_grace_s, session.settings.staleness_grace_s)
         self._short_since: dict[Key, float] = {}
         self._timers: dict[Key, float] = {}
 
@@ -50,7 +48,8 @@ class StaleGangs:
         """
         key = (group.metadata.namespace, group.metadata.name)
         marked = group.metadata.annotations.get(KAI_STALE_TIMESTAMP, "")
-        if self._grace_s < 0 or is_owned_by_podgang(group) or not (runs or marked):
+        grace_s = self._session.settings.staleness_grace_s
+        if grace_s < 0 or is_owned_by_podgang(group) or not (runs or marked):
             return None
         lack = shortage(group, pods, lambda name: self._session.cluster.inventory.find(name) is not None)
         if lack is None or is_mistaken:
@@ -60,7 +59,7 @@ class StaleGangs:
             return self._mark(key, group, lack)
         now_s = self._session.clock.now()
         seen_s = self._short_since.setdefault(key, now_s)  # the clock of the process that marked it may have been ahead
-        left_s = min(_time(marked, now_s), seen_s) + self._grace_s - now_s
+        left_s = min(_time(marked, now_s), seen_s) + grace_s - now_s
         if left_s > 0:
             self._wake_in(key, left_s)
             return None
@@ -74,7 +73,8 @@ class StaleGangs:
         """A shortage that ends within the grace period is not reported."""
         now_s = self._session.clock.now()
         since_s = self._short_since.setdefault(key, now_s)
-        left_s = since_s + self._incomplete_grace_s - now_s
+        settings = self._session.settings
+        left_s = since_s + min(settings.incomplete_grace_s, settings.staleness_grace_s) - now_s
         if left_s > 0:
             self._wake_in(key, left_s)
             return None

@@ -51,6 +51,7 @@ class PlacementSession:
         self._cluster = cluster
         self._reserved = reserved
         self._strategy = strategy
+        self._preempts = True
         self._minimum = Options(budget=budget, extras="weigh")
         self._everything = Options(budget=budget, extras="place")
         self._generation = -1
@@ -60,6 +61,12 @@ class PlacementSession:
         self._improved = -1
         self._gangs: dict[str, Gang] = {}
         self._preemptible: Counter[int] = Counter()  # number of running preemptible gangs, by priority
+
+    def adopt(self, strategy: PlacementStrategy, *, preempts: bool) -> None:
+        """Other settings hold from now on; what was refused may not be refused any more."""
+        self._strategy, self._preempts = strategy, preempts
+        self._refusals.clear()
+        self._futile.clear()
 
     @property
     def options(self) -> Options:
@@ -107,7 +114,7 @@ class PlacementSession:
 
     def has_lower_priority(self, gang: Gang) -> bool:
         """Whether any running preemptible gang has a lower priority."""
-        return bool(self._preemptible) and min(self._preemptible) < gang.priority
+        return self._preempts and bool(self._preemptible) and min(self._preemptible) < gang.priority
 
     def preemptible(self) -> list[Gang]:
         """Running gangs that may be disturbed."""

@@ -23,6 +23,7 @@ from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.demand import demand, is_choosy, subsets
 from spinney.core.scheduling.gang.growth import beyond_minimum, next_pods
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+from spinney.core.scheduling.queues.past_use import PastUse, part_of, remembered
 from spinney.core.scheduling.queues.preemption import QueuePreemption
 from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.queues.tree import (
@@ -31,6 +32,7 @@ from spinney.core.scheduling.queues.tree import (
     LeafRank,
     QueueFigures,
     QueueOrder,
+    QueuePolicy,
     Queues,
     QueueUsage,
     Refusal,
@@ -86,6 +88,17 @@ class QueueAccounting:
         self._objects: dict[str, Queue] = {}
         self._looked_at = -1  # version of the queues
 
+    def adopt(self, policy: QueuePolicy) -> None:
+        """Something else holds for all queues now."""
+        self.queues.adopt(policy, self.queues.past)
+
+    def remember(self, past_use: PastUse, passed_s: float, capacity: Amounts) -> None:
+        """So much time has passed in which queues held what they hold now."""
+        queues = self.queues
+        offered = queues.shares_of(capacity)
+        held = {name: part_of(used, offered) for name, used in queues.held().items()}
+        queues.adopt(queues.policy, remembered(queues.past, held, past_use.fading(passed_s)))
+
     def put_queue(self, name: str, queue: Queue | None) -> None:
         """Take over a new or changed queue; None: it was deleted."""
         self.freed_version += 1
@@ -99,7 +112,9 @@ class QueueAccounting:
     def renew(self, resources: tuple[str, ...], entries: Iterable[QueuedGang]) -> None:
         """The set of resources changed: every gang is charged anew when it is read."""
         self._resources = resources
+        before = self.queues
         self.queues = Queues(resources, [self._objects[name] for name in sorted(self._objects)])
+        self.queues.adopt(before.policy, before.past)
         self.freed_version += 1
         self._preemptible = {}
         self._held.clear()
@@ -138,7 +153,7 @@ class QueueAccounting:
         limited = self.queues.over_limit_queues(asked.queue, asked.amounts)
         if not limited:
             return None
-        preempts = min(ranks, default=reading.gang.priority) < reading.gang.priority
+        preempts = self.queues.policy.preempts and min(ranks, default=reading.gang.priority) < reading.gang.priority
         reclaim = self.reclaim(reading, capacity) if asked.queue not in limited else None
         reclaim = reclaim if reclaim is not None and reclaim.is_entitled else None
         if not preempts and reclaim is None:

@@ -17,7 +17,7 @@ from spinney.core.scheduling.cycle.snapshot import Key, Snapshot
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.queues.reclaim import Reclaim
-from spinney.core.scheduling.queues.tree import QueueFigures
+from spinney.core.scheduling.queues.tree import QueueFigures, QueuePolicy
 from spinney.core.scheduling.settings import Settings
 
 
@@ -43,6 +43,19 @@ class Session:
         self.priorities = Priorities()
         self.short_levels: dict[str, dict[str, str]] = {}
         self._requeues: list[Requeue] = []
+
+    def adopt(self, settings: Settings) -> bool:
+        """Other settings hold from now on, and all gangs are looked at again; False: they are the same."""
+        if settings == self.settings:
+            return False
+        self.settings = settings
+        self.placement.adopt(settings.strategy, preempts=settings.preempts)
+        runtimes = settings.preempt_min_runtime_s, settings.reclaim_min_runtime_s
+        weight = settings.past_use.weight if settings.past_use is not None else 0
+        self.queue_accounting.adopt(QueuePolicy(settings.reclaims, settings.preempts, *runtimes, weight))
+        self.cluster.touch()
+        self.scheduling_queue.touch_all()
+        return True
 
     def requeue_after(self, key: Key, after_s: float) -> None:
         """Look at a gang again; 0: in the next cycle."""

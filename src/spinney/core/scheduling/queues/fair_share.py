@@ -4,6 +4,9 @@ From the root down, each queue gets what it is promised and asks for, at most it
 share goes to queues that ask for more, of higher priority first, within one priority by over-quota weight. Where the
 promises do not fit into the parent's share, it is divided by quota, whatever the priorities are.
 
+Where past use counts, the weight of a queue among those that still need something is w + k (w - u): w its part of their
+weights, u the part of the cluster that it held lately.
+
 Integers only. Units are handed out one after the other, the k-th of a queue at the time k / weight, and of equal times
 by name (a divisor method): so the same state gives the same shares, and a queue that asks for more never adds a unit to
 the share of another.
@@ -18,13 +21,15 @@ from itertools import groupby
 from typing import NamedTuple
 
 UNLIMITED = -1
+MILLION = 10**6
 
 
 class QueueClaim(NamedTuple):
     """What one queue claims of one resource, in base units.
 
     `asked`: used and asked for by its own gangs and by those of all queues below it, each within its limit. `quota`:
-    `UNLIMITED` is all of the parent's share. `weight`: its part of what is left over; 0: none.
+    `UNLIMITED` is all of the parent's share. `weight`: its part of what is left over; 0: none. `held`: the part of the
+    cluster that it held lately, in millionths.
     """
 
     name: str
@@ -34,6 +39,7 @@ class QueueClaim(NamedTuple):
     weight: int = 0
     priority: int = 0
     children: tuple[QueueClaim, ...] = ()
+    held: int = 0
 
     @property
     def wanted(self) -> int:
@@ -47,6 +53,7 @@ class _Part(NamedTuple):
     name: str
     need: int
     weight: int
+    held: int = 0
 
 
 class _Known(NamedTuple):
@@ -62,26 +69,30 @@ ShareMemory = dict[str, _Known]
 """What was computed before, by parent: what did not change is not computed again."""
 
 
-def fair_shares(claims: Sequence[QueueClaim], amount: int, memory: ShareMemory | None = None) -> dict[str, int]:
-    """The share of each queue, with all below it."""
-    return _below("", claims, amount, amount, {} if memory is None else memory)
+def fair_shares(
+    claims: Sequence[QueueClaim], amount: int, memory: ShareMemory | None = None, past: int = 0
+) -> dict[str, int]:
+    """The share of each queue, with all below it. `past`: how much past use counts (k), in millionths."""
+    return _below("", claims, amount, amount, {} if memory is None else memory, past)
 
 
-def _below(parent: str, claims: Sequence[QueueClaim], amount: int, quota: int, memory: ShareMemory) -> dict[str, int]:
+def _below(
+    parent: str, claims: Sequence[QueueClaim], amount: int, quota: int, memory: ShareMemory, past: int
+) -> dict[str, int]:
     """The shares of the queues below a parent that has this share and this quota."""
     known = memory.get(parent)
     if known is not None and known.claims is claims and (known.amount, known.quota) == (amount, quota):
         return known.shares
-    shares = _level(claims, amount, quota)
+    shares = _level(claims, amount, quota, past)
     for claim in claims:
         if claim.children:
             own = quota if claim.quota == UNLIMITED else claim.quota
-            shares |= _below(claim.name, claim.children, shares[claim.name], own, memory)
+            shares |= _below(claim.name, claim.children, shares[claim.name], own, memory, past)
     memory[parent] = _Known(claims, amount, quota, shares)
     return shares
 
 
-def _level(claims: Sequence[QueueClaim], amount: int, quota: int) -> dict[str, int]:
+def _level(claims: Sequence[QueueClaim], amount: int, quota: int, past: int) -> dict[str, int]:
     """The shares of queues with one parent."""
     wanted = {claim.name: claim.wanted for claim in claims}
     promised = {
@@ -96,11 +107,28 @@ def _level(claims: Sequence[QueueClaim], amount: int, quota: int) -> dict[str, i
     shares = dict(promised)
     by_priority = sorted(claims, key=lambda claim: -claim.priority)
     for _, alike in groupby(by_priority, key=lambda claim: claim.priority):
-        parts = [_Part(claim.name, wanted[claim.name] - promised[claim.name], claim.weight) for claim in alike]
-        for name, more in _divided(left, parts).items():
+        parts = [
+            _Part(claim.name, wanted[claim.name] - promised[claim.name], claim.weight, claim.held) for claim in alike
+        ]
+        for name, more in (_remembering(left, parts, past) if past else _divided(left, parts)).items():
             shares[name] += more
             left -= more
     return shares
+
+
+def _remembering(amount: int, parts: Sequence[_Part], past: int) -> dict[str, int]:
+    """By weight and past use. Queues that held so much that nothing is due to them get what the others leave."""
+    given: dict[str, int] = {}
+    while active := [part for part in parts if part.need > 0 and part.weight > 0 and part.name not in given]:
+        total = sum(part.weight for part in active)
+        weights = {part.name: part.weight * MILLION * (MILLION + past) // total - past * part.held for part in active}
+        due = [part._replace(weight=weights[part.name]) for part in active if weights[part.name] > 0] or active
+        more = _divided(amount, due)
+        given |= more
+        amount -= sum(more.values())
+        if amount <= 0:
+            break
+    return given
 
 
 def _divided(amount: int, parts: Iterable[_Part]) -> dict[str, int]:

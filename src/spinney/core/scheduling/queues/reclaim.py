@@ -87,7 +87,7 @@ class Reclaim:
     @property
     def is_entitled(self) -> bool:
         """Whether its leaf queue stays within its fair share or its quota with it."""
-        return any(self.is_within(self.queue, standard) for standard in Standard)
+        return self.queues.policy.reclaims and any(self.is_within(self.queue, standard) for standard in Standard)
 
     def may_take_from(self, queue: str) -> bool:
         """Whether anything may be taken from a leaf queue now."""

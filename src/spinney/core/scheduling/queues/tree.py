@@ -179,6 +179,20 @@ class QueueFigures(NamedTuple):
         )
 
 
+class QueuePolicy(NamedTuple):
+    """What holds for all queues. `reclaims`, `preempts`: whether gangs may take from other queues, and in their own.
+
+    `preempt_min_runtime_s`, `reclaim_min_runtime_s`: of queues that state none, and none above them does. `past_use`:
+    how much what queues held lately counts for their shares, in millionths.
+    """
+
+    reclaims: bool = True
+    preempts: bool = True
+    preempt_min_runtime_s: float = 0.0
+    reclaim_min_runtime_s: float = 0.0
+    past_use: int = 0
+
+
 class Queues:
     """Queues may be added and removed in any order; the usage of a queue is kept even while it does not exist."""
 
@@ -193,6 +207,8 @@ class Queues:
         self._claimed: tuple[dict[str, QueueClaim], ...] = ({}, {}, {})  # by resource, as long as they do not change
         self._shares: tuple[ShareMemory, ...] = ({}, {}, {})
         self._named: dict[str, tuple[int, FairShares, list[str]]] = {}  # answers, as long as nothing changes
+        self.policy = QueuePolicy()
+        self.past: Mapping[str, Shares] = {}  # what queues held lately, in millionths of the cluster
         self.version = 0  # grows with every change of what is used, asked for or promised
         self.changed: set[str] = set()  # queues whose usage changed, with those above them, until somebody clears it
         for queue in queues:
@@ -237,6 +253,11 @@ class Queues:
             del self._asked[queue]
         self._forget_claims(queue)
 
+    def adopt(self, policy: QueuePolicy, past: Mapping[str, Shares]) -> None:
+        """Something else holds for all queues, or was held by them lately."""
+        self.policy, self.past = policy, past
+        self._forget_all_claims()
+
     def touch(self) -> None:
         """Something else changed that decides who may take from whom."""
         self.version += 1
@@ -258,7 +279,7 @@ class Queues:
     def fair_shares(self, capacity: Amounts) -> FairShares:
         """What each queue should have now of what the cluster offers (Q1); a queue without a root gets nothing."""
         shares = [
-            fair_shares(self._claims(kind), amount, self._shares[kind])
+            fair_shares(self._claims(kind), amount, self._shares[kind], self.policy.past_use)
             for kind, amount in enumerate(self._scale.shares_of(capacity))
         ]
         return FairShares(shares[0], shares[1], shares[2])
@@ -320,6 +341,10 @@ class Queues:
             name: QueueFigures(self._quotas[name], shares.of(name), self.usage(name).allocated, asked[name])
             for name in sorted(self._queues)
         }
+
+    def held(self) -> dict[str, Shares]:
+        """What each queue uses, with all below it; queues that use nothing are left out."""
+        return {name: usage.allocated for name, usage in self._total.items() if any(usage.allocated)}
 
     def total(self) -> Shares:
         """The usage of all queues without a parent."""
@@ -389,12 +414,12 @@ class Queues:
     def min_runtime_s(self, queue: str) -> float:
         """The minimum runtime of its gangs before preemption: its own, or that of the nearest ancestor with one."""
         stated = (self._queues[name].spec.preempt_min_runtime for name in self.upwards(queue))
-        return next((_seconds(text) for text in stated if text), 0.0)
+        return next((_seconds(text) for text in stated if text), self.policy.preempt_min_runtime_s)
 
     def reclaim_min_runtime_s(self, queue: str) -> float:
         """The minimum runtime before reclaim, of the queue where the paths part: its own, or of the nearest above."""
         stated = (self._queues[name].spec.reclaim_min_runtime for name in self.upwards(queue))
-        return next((_seconds(text) for text in stated if text), 0.0)
+        return next((_seconds(text) for text in stated if text), self.policy.reclaim_min_runtime_s)
 
     # Internals
 
@@ -424,6 +449,7 @@ class Queues:
             weight(queue, kind),
             priority(queue),
             children,
+            self.past.get(name, NOTHING)[kind],
         )
         self._claimed[kind][name] = claim
         return claim
