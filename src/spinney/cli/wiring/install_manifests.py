@@ -200,7 +200,7 @@ def _apart(role: str) -> Object:
 
 def _container(role: str, namespace: str, image: str, configuration: OperatorConfiguration) -> Object:
     server = configuration.server
-    arguments = ["run", role, "--config", f"{CONFIG_DIR}/{CONFIG_FILE}"]
+    arguments = ["run", role, "--config", f"{CONFIG_DIR}/{CONFIG_FILE}", "--metrics-secure"]
     ports = [("probes", server.health_probes.port), ("metrics", server.metrics.port)]
     container: Object = {"name": role, "image": image}
     if role == "operator":

@@ -25,6 +25,7 @@ from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, on_signal,
 from spinney.cli.wiring.roles.dashboard import dashboard
 from spinney.cli.wiring.roles.registry import DashboardOptions
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
+from spinney.drive import process_metrics
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
@@ -169,7 +170,11 @@ async def _up(
         async with running_roles(api, nodes, configuration, controllers, options.strategies) as roles:
             applied = await _apply(api.transport, manifests)
             pages = DashboardOptions(options.host, options.dashboard_port)
-            metrics = roles.scheduler.metrics.page if roles.scheduler is not None else None
+            scheduling = roles.scheduler.metrics.page if roles.scheduler is not None else lambda: ""
+
+            def metrics() -> str:
+                return scheduling() + process_metrics.page()
+
             async with dashboard(api.as_role("dashboard"), pages, configuration, metrics) as page:
                 _announce(options, api, len(nodes), applied, time.monotonic() - started, page)
                 await asyncio.get_running_loop().create_future()
