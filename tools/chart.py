@@ -148,7 +148,7 @@ def _values() -> str:
         "imagePullSecrets": [],
         "configuration": for_pods(DEFAULTS),
         "roles": {role: told | on_nodes for role, told in role_defaults().items()},
-        "dashboard": {"expose": False, "tokenSecret": ""},
+        "dashboard": {"expose": False, "tokenSecret": "", "certificateSecret": ""},
         "metrics": {"services": False, "serviceMonitor": {"enabled": False, "labels": {}, "interval": "30s"}},
         "networkPolicy": {"enabled": False},
     }

@@ -97,11 +97,16 @@ def server_context(certificate: Certificate) -> ssl.SSLContext:
     """TLS 1.2 and later, with this certificate. OpenSSL reads keys from files only: they live for this call."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
+    show(context, certificate)
+    return context
+
+
+def show(context: ssl.SSLContext, certificate: Certificate) -> None:
+    """Use another certificate from the next connection on; nobody who is connected notices."""
     with tempfile.TemporaryDirectory() as directory:
         paths = Path(directory, "tls.crt"), Path(directory, "tls.key")
         save(certificate, *paths)
         context.load_cert_chain(*paths)
-    return context
 
 
 def client_context(bundle_pem: bytes | None) -> ssl.SSLContext:

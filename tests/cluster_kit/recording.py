@@ -77,6 +77,8 @@ class RecordingTransport:
         found = list(uses(method, path, options.get("body")))
         if answer.status != 404 or [use.verb for use in found] != ["list"]:
             self._record.used.update(found)
+        if method == "PATCH" and answer.status == 201:  # applied, and was not there
+            self._record.used.add(use_of("POST", path)._replace(name=""))
         return answer
 
     @asynccontextmanager

@@ -102,6 +102,7 @@ def test_b9_what_is_off_by_default_can_be_switched_on(helm: Helm) -> None:
         helm,
         "dashboard.expose=true",
         "dashboard.tokenSecret=token",
+        "dashboard.certificateSecret=pages-tls",
         "metrics.serviceMonitor.enabled=true",
         "networkPolicy.enabled=true",
     )
@@ -114,8 +115,14 @@ def test_b9_what_is_off_by_default_can_be_switched_on(helm: Helm) -> None:
         *(("Service", f"spinney-{role}-metrics") for role in roles),
     }
     pod = found["Deployment", "spinney-dashboard"]["spec"]["template"]["spec"]
-    assert pod["containers"][0]["args"][-2:] == ["--token-file", "/etc/spinney-dashboard/token"]
-    assert pod["volumes"][-1] == {"name": "token", "secret": {"secretName": "token"}}
+    told = ["--token-file", "/etc/spinney-dashboard/token", "--cert-dir", "/etc/spinney-dashboard-certificate"]
+    assert pod["containers"][0]["args"][-4:] == told
+    mounted = [mount["mountPath"] for mount in pod["containers"][0]["volumeMounts"]][-2:]
+    assert mounted == ["/etc/spinney-dashboard", "/etc/spinney-dashboard-certificate"]
+    assert pod["volumes"][-2] == {"name": "token", "secret": {"secretName": "token"}}
+    assert pod["volumes"][-1] == {"name": "certificate", "secret": {"secretName": "pages-tls"}}
+    (endpoint,) = found["ServiceMonitor", "spinney"]["spec"]["endpoints"]
+    assert (endpoint["scheme"], bool(endpoint["bearerTokenFile"])) == ("https", True)
 
 
 @pytest.mark.parametrize(

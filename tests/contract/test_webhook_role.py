@@ -168,6 +168,9 @@ def test_r14_c8_the_webhook_uses_every_right_of_its_role_and_no_other(
         space.patch(SETS, "p", {"metadata": {"annotations": {"grove.io/disable-managed-resource-protection": "true"}}})
         space.delete(kind, name)
     cluster.clean()
+    for configuration in CONFIGURATIONS:
+        cluster.delete(configuration, WEBHOOK_CONFIGURATION).ok(200)
+        eventually(lambda kind=configuration: cluster.exists(kind, WEBHOOK_CONFIGURATION), "it is made again", 60)  # type: ignore[misc]
     rights = ROLES["webhook"]
     assert record.differences(*rights.cluster, *rights.own_namespace) == {
         "used and not granted": [],
@@ -294,6 +297,28 @@ def test_a_restart_goes_on_with_the_authorities_of_its_secret(server: Server, st
     start(1)
     assert bundle(server) == first
     assert first.count(b"BEGIN CERTIFICATE") == 1
+
+
+def test_a_configuration_that_was_deleted_comes_back_until_the_rights_of_the_webhook_go(
+    server: Server, start: Start
+) -> None:
+    """It is what was shipped, trusts the webhook, and goes with an uninstallation."""
+    start()
+    cluster = Space(server, "")
+    owner = cluster.get("clusterroles", "spinney-webhook").ok(200)["metadata"]["uid"]
+    shipped = {obj["kind"].lower() + "s": obj for obj in webhook_objects(NAMESPACE, CONFIGURATION)}
+    for configuration in CONFIGURATIONS:
+        trusted = bundle(server, configuration)
+        cluster.delete(configuration, WEBHOOK_CONFIGURATION).ok(200)
+        eventually(lambda kind=configuration: cluster.exists(kind, WEBHOOK_CONFIGURATION), "it is there again", 60)  # type: ignore[misc]
+        found = cluster.get(configuration, WEBHOOK_CONFIGURATION).ok(200)
+        assert [each["uid"] for each in found["metadata"]["ownerReferences"]] == [owner]
+        for hook, as_shipped in zip(found["webhooks"], shipped[configuration]["webhooks"], strict=True):
+            assert (hook["name"], hook["clientConfig"]["service"]) == (
+                as_shipped["name"],
+                as_shipped["clientConfig"]["service"],
+            )
+        assert bundle(server, configuration) == trusted
 
 
 def test_what_was_taken_from_a_configuration_comes_back(server: Server, start: Start) -> None:

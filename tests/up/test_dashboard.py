@@ -48,11 +48,14 @@ def test_b5_a_port_of_the_pages_that_is_taken_is_named(up: Up) -> None:
 def test_b5_pages_for_others_ask_for_the_token_that_was_shown_once(up: Up) -> None:
     stack = up("--host", "0.0.0.0", "--dashboard-port", "0").ready()
     shown = httpx.URL(stack.pages)
-    assert len(shown.params["token"]) >= 32
-    site = f"http://127.0.0.1:{shown.port}"
-    assert httpx.get(site, timeout=WITHIN_S).status_code == 401
-    with httpx.Client(follow_redirects=True, timeout=WITHIN_S) as client:
-        assert client.get(site, params={"token": shown.params["token"]}).status_code == 200
+    (line,) = (line.split() for line in stack.stdout.splitlines() if line.split()[:1] == ["pages"])
+    assert (shown.scheme, shown.query, line[2]) == ("https", b"", "token")
+    token = line[3]
+    assert len(token) >= 32
+    site = f"https://127.0.0.1:{shown.port}"
+    assert httpx.get(site, timeout=WITHIN_S, verify=False).status_code == 401
+    with httpx.Client(follow_redirects=True, timeout=WITHIN_S, verify=False) as client:
+        assert client.get(site, params={"token": token}).status_code == 200
         assert client.get(f"{site}/gangs").status_code == 200
 
 

@@ -13,6 +13,10 @@
 - 0.0.0.0:8088
 - --token-file
 - /etc/spinney-dashboard/token
+{{- if .Values.dashboard.certificateSecret }}
+- --cert-dir
+- /etc/spinney-dashboard-certificate
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -21,6 +25,11 @@
 - name: token
   mountPath: /etc/spinney-dashboard
   readOnly: true
+{{- if .Values.dashboard.certificateSecret }}
+- name: certificate
+  mountPath: /etc/spinney-dashboard-certificate
+  readOnly: true
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -29,5 +38,10 @@
 - name: token
   secret:
     secretName: {{ required "dashboard.tokenSecret is needed to expose the dashboard" .Values.dashboard.tokenSecret }}
+{{- with .Values.dashboard.certificateSecret }}
+- name: certificate
+  secret:
+    secretName: {{ . }}
+{{- end }}
 {{- end }}
 {{- end }}

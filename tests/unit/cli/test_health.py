@@ -8,7 +8,8 @@ import time
 
 import urllib3
 
-from spinney.cli.wiring.roles.runner import measured, probed
+from spinney.cli.wiring.roles.metrics_server import measured
+from spinney.cli.wiring.roles.runner import probed
 from spinney.drive.election.lease_thread import loop_thread
 
 DEADLINE_S = 60.0

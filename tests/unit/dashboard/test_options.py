@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
 
+from spinney.cli.wiring.roles.metrics_server import serving_context
 from spinney.cli.wiring.roles.registry import DashboardOptions, address_of
 from spinney.serve.dashboard.data_sources import Questions
 from spinney.serve.dashboard.model import Model
@@ -61,6 +63,22 @@ async def test_b5_pages_are_never_served_to_others_without_a_token() -> None:
     with pytest.raises(ValueError, match="need a token"):
         async with serving(Model(hall().views), Questions(), "0.0.0.0"):
             pass
+
+
+async def test_b5_pages_for_others_speak_tls_and_the_token_is_in_no_address() -> None:
+    """The certificate is made at the start; the pages of a described hall stand for those of a cluster."""
+    async with (
+        serving_context("0.0.0.0", None) as context,
+        serving(Model(hall().views), Questions(), "0.0.0.0", token="t" * 32, tls=context) as url,
+        httpx.AsyncClient(verify=False) as client,
+    ):
+        port = url.rpartition(":")[2]
+        assert url == f"https://0.0.0.0:{port}"
+        assert (await client.get(f"https://127.0.0.1:{port}/", timeout=60)).status_code == 401
+        entered = await client.get(f"https://127.0.0.1:{port}/?token={'t' * 32}", timeout=60)
+        assert (entered.status_code, "secure" in entered.headers["set-cookie"].lower()) == (303, True)
+        with pytest.raises(httpx.HTTPError):
+            await client.get(f"http://127.0.0.1:{port}/", timeout=60)
 
 
 async def test_a_port_that_is_taken_is_named() -> None:

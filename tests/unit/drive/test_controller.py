@@ -14,6 +14,7 @@ from spinney.drive.client.errors import Conflict, Forbidden, ServerError, Status
 from spinney.drive.client.informers.cache import Cache
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source, restart_on_error
 from spinney.drive.election.leader_election import LeadershipLost
+from spinney.drive.process_metrics import RECONCILES, page
 from unit.drive.drive_kit import THINGS, Scripted, Thing, in_skipped_time, reader, thing
 
 
@@ -53,6 +54,25 @@ async def test_every_change_leads_to_a_reconcile_of_its_key() -> None:
         cache.fold([added("a", 11), added("b", 12), added("a", 13)])
         await asyncio.sleep(1)
     assert seen == ["a", "b"]
+
+
+@in_skipped_time
+async def test_reconciles_their_errors_and_the_depth_of_the_queue_are_counted() -> None:
+    """Under the names that controller-runtime has for them."""
+    before = RECONCILES.values["test", "error"], RECONCILES.values["test", "success"]
+    failing = [ValueError("ours")]
+
+    async def reconcile(key: str) -> Result:
+        if failing:
+            raise failing.pop()
+        return Done()
+
+    cache = await empty_view()
+    async with running(cache, reconcile):
+        cache.fold([added("a", 11)])
+        await asyncio.sleep(100)
+    assert (RECONCILES.values["test", "error"], RECONCILES.values["test", "success"]) == (before[0] + 1, before[1] + 1)
+    assert 'workqueue_depth{name="test"} 0' in page().splitlines()
 
 
 @in_skipped_time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from spinney.api.meta import (
     MOST_PODS,
@@ -38,9 +38,42 @@ class AutoScaling(Slim, frozen=True, kw_only=True):
     ] = ()
 
 
+def _free(**schema: Any) -> dict[str, Any]:
+    """An object of which only what is said is judged."""
+    return {"type": "object", "x-kubernetes-preserve-unknown-fields": True, **schema}
+
+
+def _text(least: int = 0, most: int = 262144) -> dict[str, Any]:
+    return {"type": "string", "maxLength": most, **({"minLength": least} if least else {})}
+
+
+def _many(items: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "array", "items": items, "maxItems": 4096}
+
+
+def _container() -> dict[str, Any]:
+    known = {"name": _text(1, 63), "image": _text(), "resources": _free()}
+    return _free(properties=known, required=["name"])
+
+
+_POD_SPEC: dict[str, Any] = {
+    "containers": _many(_container()),
+    "initContainers": _many(_container()),
+    "nodeSelector": {"type": "object", "additionalProperties": _text(), "maxProperties": 4096},
+    "terminationGracePeriodSeconds": {"type": "integer", "format": "int64"},
+    **{key: _many(_free()) for key in ("tolerations", "volumes")},
+    **{key: _text() for key in ("restartPolicy", "schedulerName", "priorityClassName", "serviceAccountName")},
+}
+"""What has no meaning is refused by the API server itself, while no webhook judges it. What is not named passes, and
+is judged by the webhook, which tells all that is wrong at once.
+"""
+
+
 class PodCliqueSpec(Slim, frozen=True, kw_only=True):
     role_name: Annotated[Name, doc("What the pods of this clique do; unique in the set.")] = ""
-    pod_spec: Annotated[Opaque, doc("The specification of the pods, as in a Pod.")]
+    pod_spec: Annotated[
+        Opaque, doc("The specification of the pods, as in a Pod.", properties=_POD_SPEC, required=["containers"])
+    ]
     replicas: Annotated[int, number("How many pods are wanted.", least=0, most=MOST_PODS)] = 0
     min_available: Annotated[
         int | None, number("How many pods make the clique useful; all of them if not set.", least=0, most=MOST_PODS)

@@ -50,6 +50,8 @@ def grant(group: str, resources: str, verbs: str, *names: str) -> Grant:
 
 WEBHOOK_CONFIGURATION = "spinney"
 """The name of both webhook configurations."""
+WEBHOOK_CLUSTER_ROLE = "spinney-webhook"
+"""What configurations that the webhook makes again belong to."""
 WEBHOOK_CERTIFICATES = "spinney-webhook-certificates"
 """The Secret in which the replicas of the webhook share their authorities."""
 SCHEDULER_RECORDS = "spinney-scheduler-records"
@@ -129,6 +131,12 @@ _WEBHOOK = RoleRights(
             "get patch",
             WEBHOOK_CONFIGURATION,
         ),
+        grant(
+            "admissionregistration.k8s.io",
+            "mutatingwebhookconfigurations validatingwebhookconfigurations",
+            "create",
+        ),
+        grant("rbac.authorization.k8s.io", "clusterroles", "get", WEBHOOK_CLUSTER_ROLE),
         grant("apiextensions.k8s.io", "customresourcedefinitions", "get patch", CONVERTED_DEFINITION),
     ),
     own_namespace=(grant("", "secrets", "get patch", WEBHOOK_CERTIFICATES),),

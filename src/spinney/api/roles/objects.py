@@ -75,6 +75,19 @@ topologies are the administrators'.
 """
 
 
+def metrics_roles(namespace: str = NAMESPACE) -> list[Object]:
+    """Every role may ask the API server who reads its metrics; `spinney-metrics-reader` is for those who do."""
+    reviews = (
+        grant("authentication.k8s.io", "tokenreviews", "create"),
+        grant("authorization.k8s.io", "subjectaccessreviews", "create"),
+    )
+    asks, binding = _bound("metrics", reviews, namespace, "")
+    binding["subjects"] = [{"kind": "ServiceAccount", "name": role, "namespace": namespace} for role in ROLES]
+    rules = [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+    reader = {**asks, "metadata": _metadata("spinney-metrics-reader"), "rules": rules}
+    return [asks, binding, reader]
+
+
 def tenant_roles() -> list[Object]:
     """ClusterRoles that add our kinds to `view`, `edit` and `admin` of Kubernetes."""
     aggregated = "rbac.authorization.k8s.io/aggregate-to-"

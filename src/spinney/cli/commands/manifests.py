@@ -128,10 +128,10 @@ def _space(namespace: str) -> dict[str, Any]:
 
 
 def _rights(namespace: str, config: Path | None) -> Objects:
-    from spinney.api.roles import rbac_objects, tenant_roles
+    from spinney.api.roles import metrics_roles, rbac_objects, tenant_roles
     from spinney.whatif.inputs.operator_settings import names_of
 
-    return [*rbac_objects(namespace, names_of(_read(config)[1])), *tenant_roles()]
+    return [*rbac_objects(namespace, names_of(_read(config)[1])), *metrics_roles(namespace), *tenant_roles()]
 
 
 def _classes() -> Objects:

@@ -36,7 +36,12 @@ def cluster_options(command: F) -> F:
         metavar="FILE",
         help="Cluster to work on. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
     )
-    return kubeconfig(config(command))
+    secure = click.option(
+        "--metrics-secure",
+        is_flag=True,
+        help="Serve metrics over TLS, to bearers of a token who may get the path /metrics. Default: over plain HTTP.",
+    )
+    return kubeconfig(config(secure(command)))
 
 
 def webhook_options(command: F) -> F:
@@ -87,11 +92,11 @@ Examples:
 """
 )
 @cluster_options
-def operator(kubeconfig: Path | None, config: Path | None) -> None:
+def operator(kubeconfig: Path | None, config: Path | None, metrics_secure: bool) -> None:
     """Turn PodCliqueSets into PodCliques, PodGangs and pods, and keep ClusterTopologies."""
     from spinney.cli.wiring.roles.runner import run_roles
 
-    raise SystemExit(run_roles(["operator"], kubeconfig, config))
+    raise SystemExit(run_roles(["operator"], kubeconfig, config, metrics_secure=metrics_secure))
 
 
 @run.command(
@@ -105,11 +110,11 @@ Examples:
 )
 @cluster_options
 @webhook_options
-def webhook(kubeconfig: Path | None, config: Path | None, **options: Any) -> None:
+def webhook(kubeconfig: Path | None, config: Path | None, metrics_secure: bool, **options: Any) -> None:
     """Fill in, judge and convert our kinds for an API server, over HTTPS."""
     from spinney.cli.wiring.roles.runner import run_roles
 
-    raise SystemExit(run_roles(["webhook"], kubeconfig, config, _webhook(options)))
+    raise SystemExit(run_roles(["webhook"], kubeconfig, config, _webhook(options), metrics_secure=metrics_secure))
 
 
 @run.command(
@@ -147,6 +152,7 @@ Examples:
 def scheduler(
     kubeconfig: Path | None,
     config: Path | None,
+    metrics_secure: bool,
     names: tuple[str, ...],
     strategy: str | None,
     gpu_strategy: str | None,
@@ -164,7 +170,10 @@ def scheduler(
     if names:
         settings = replace(settings, names=frozenset(names))
     choices = SchedulerChoices(gpu_strategy or strategy, cpu_strategy or strategy, **moves)
-    raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=settings, choices=choices))
+    role = ["scheduler"]
+    raise SystemExit(
+        run_roles(role, kubeconfig, config, scheduler=settings, choices=choices, metrics_secure=metrics_secure)
+    )
 
 
 @run.command(
@@ -176,11 +185,11 @@ Examples:
 """
 )
 @cluster_options
-def dynamo(kubeconfig: Path | None, config: Path | None) -> None:
+def dynamo(kubeconfig: Path | None, config: Path | None, metrics_secure: bool) -> None:
     """Turn DynamoGraphDeployments into PodCliqueSets, and tell on them how they fare."""
     from spinney.cli.wiring.roles.runner import run_roles
 
-    raise SystemExit(run_roles(["dynamo"], kubeconfig, config))
+    raise SystemExit(run_roles(["dynamo"], kubeconfig, config, metrics_secure=metrics_secure))
 
 
 @run.command(
@@ -200,12 +209,25 @@ Examples:
     help="Where pages are served; port 0 picks a free one. Default: loopback, port 8088 or a free one.",
 )
 @click.option(
+    "--cert-dir",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Serve over TLS with tls.crt and tls.key from here. Default: a certificate made here, and plain on loopback.",
+)
+@click.option(
     "--token-file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Ask for the token in this file. Default: a new one, shown once, and none on loopback.",
 )
-def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_file: Path | None) -> None:
+def dashboard(
+    kubeconfig: Path | None,
+    config: Path | None,
+    metrics_secure: bool,
+    address: str,
+    token_file: Path | None,
+    cert_dir: Path | None,
+) -> None:
     """Show the cluster in a browser: capacity, topologies, gangs, and why they wait. Only looks."""
     from spinney.cli.wiring.roles.registry import DashboardOptions, address_of
     from spinney.cli.wiring.roles.runner import run_roles
@@ -216,8 +238,8 @@ def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_
     except ConfigurationError as error:
         click.echo(f"spinney run dashboard: {error}", err=True)
         raise SystemExit(2) from None
-    options = DashboardOptions(host, port, token_file)
-    raise SystemExit(run_roles(["dashboard"], kubeconfig, config, dashboard=options))
+    options = DashboardOptions(host, port, token_file, cert_dir)
+    raise SystemExit(run_roles(["dashboard"], kubeconfig, config, dashboard=options, metrics_secure=metrics_secure))
 
 
 @run.command(
@@ -238,7 +260,9 @@ Examples:
     help="Whose pods are judged; may be given several times. Default: kai-scheduler.",
 )
 @click.option("--events", is_flag=True, help="Write a Warning event on the object whose write broke an invariant.")
-def watchdog(kubeconfig: Path | None, config: Path | None, names: tuple[str, ...], events: bool) -> None:
+def watchdog(
+    kubeconfig: Path | None, config: Path | None, metrics_secure: bool, names: tuple[str, ...], events: bool
+) -> None:
     """Check the scheduler's invariants beside a running cluster: reads pods, nodes, gangs, queues and topologies.
 
     Broken invariants (overcommit, partly bound gangs, split topologies, binds without a record, unlawful evictions)
@@ -248,18 +272,18 @@ def watchdog(kubeconfig: Path | None, config: Path | None, names: tuple[str, ...
     from spinney.cli.wiring.roles.runner import run_roles
 
     options = WatchdogOptions(frozenset(names), events) if names else WatchdogOptions(events=events)
-    raise SystemExit(run_roles(["watchdog"], kubeconfig, config, watchdog=options))
+    raise SystemExit(run_roles(["watchdog"], kubeconfig, config, watchdog=options, metrics_secure=metrics_secure))
 
 
 @run.command("all", epilog=_EXIT)
 @cluster_options
 @webhook_options
-def everything(kubeconfig: Path | None, config: Path | None, **options: Any) -> None:
+def everything(kubeconfig: Path | None, config: Path | None, metrics_secure: bool, **options: Any) -> None:
     """Run every role in one process."""
     from spinney.cli.wiring.roles.registry import MAKERS
     from spinney.cli.wiring.roles.runner import run_roles
 
-    raise SystemExit(run_roles(list(MAKERS), kubeconfig, config, _webhook(options)))
+    raise SystemExit(run_roles(list(MAKERS), kubeconfig, config, _webhook(options), metrics_secure=metrics_secure))
 
 
 def _webhook(options: dict[str, Any]) -> Any:

@@ -77,10 +77,10 @@ _STOP_S = 30
 _LEAVE_S = 5
 _START_S = 120
 """So long a role may take to answer probes at all, on a busy node, before it is restarted."""
-_FEW_RESOURCES: Object = {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "512Mi"}}
+_FEW_RESOURCES: Object = {"requests": {"cpu": "20m", "memory": "96Mi"}, "limits": {"memory": "512Mi"}}
 _RESOURCES: Mapping[str, Object] = {
-    "operator": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "4Gi"}},
-    "scheduler": {"requests": {"cpu": "500m", "memory": "512Mi"}, "limits": {"memory": "8Gi"}},
+    "operator": {"requests": {"cpu": "50m", "memory": "192Mi"}, "limits": {"memory": "4Gi"}},
+    "scheduler": {"requests": {"cpu": "100m", "memory": "256Mi"}, "limits": {"memory": "8Gi"}},
 }
 _REPLICAS: Mapping[str, int] = {"dashboard": 1}
 _IN_A_POD: Object = {
@@ -200,7 +200,7 @@ def _apart(role: str) -> Object:
 
 def _container(role: str, namespace: str, image: str, configuration: OperatorConfiguration) -> Object:
     server = configuration.server
-    arguments = ["run", role, "--config", f"{CONFIG_DIR}/{CONFIG_FILE}"]
+    arguments = ["run", role, "--config", f"{CONFIG_DIR}/{CONFIG_FILE}", "--metrics-secure"]
     ports = [("probes", server.health_probes.port), ("metrics", server.metrics.port)]
     container: Object = {"name": role, "image": image}
     if role == "operator":

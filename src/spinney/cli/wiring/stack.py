@@ -26,6 +26,7 @@ from spinney.cli.wiring.roles.dashboard import dashboard
 from spinney.cli.wiring.roles.registry import DashboardOptions
 from spinney.cli.wiring.scheduler_choices import NOTHING_SAID, SchedulerChoices, scheduler_settings
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
+from spinney.drive import process_metrics
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
@@ -175,7 +176,11 @@ async def _up(
         async with running_roles(api, nodes, configuration, controllers, options.scheduler, beside) as roles:
             applied = await _apply(api.transport, manifests)
             pages = DashboardOptions(options.host, options.dashboard_port)
-            metrics = roles.scheduler.metrics.page if roles.scheduler is not None else None
+            scheduling = roles.scheduler.metrics.page if roles.scheduler is not None else lambda: ""
+
+            def metrics() -> str:
+                return scheduling() + process_metrics.page()
+
             async with dashboard(api.as_role("dashboard"), pages, configuration, metrics) as page:
                 _announce(options, api, len(nodes) + options.kubelets, applied, time.monotonic() - started, page)
                 await asyncio.get_running_loop().create_future()

@@ -27,6 +27,7 @@ from spinney.drive.client.http.retries import Call, RetryPolicy, carry_out
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.cache import Expectations, OwnWrites
 from spinney.drive.client.paths import Key, Ref, ResourcePath
+from spinney.drive.process_metrics import WRITES
 
 _JSON = "application/json"
 _APPLY = "application/apply-patch+yaml"
@@ -204,7 +205,11 @@ class Door:
         return _in_the_words_of(write, read_outcome(response))
 
     def _record(self, write: Write, outcome: Outcome | None) -> None:
-        """Record what the caches have to show from now on. Outcome None: interrupted, its effect is unknown."""
+        """Count the write, and record what caches have to show. Outcome None: interrupted, its effect is unknown."""
+        if not write.dry_run:
+            told = type(outcome).__name__ if outcome is not None else "Unknown"
+            resource = str(write.ref.resource) + (f"/{write.subresource}" if write.subresource else "")
+            WRITES.values[self._field_manager, resource, write.verb.value, told] += 1
         key = write.ref.key
         if not write.ref.name and isinstance(outcome, Written):
             key = (write.ref.namespace, outcome.name)

@@ -20,6 +20,7 @@ from spinney.drive.client.informers.cache import Cache, Change
 from spinney.drive.client.informers.shared_caches import catch_up
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.work_queue import QueueClosed, WorkQueue
+from spinney.drive.process_metrics import ERRORS, RECONCILES, ControllerMeter
 
 # Restarts the tasks of a role that fail by a bug of ours: a role ends on purpose, never by accident. Errors that end
 # a role on purpose pass through: it was cancelled, it lost its leadership, the server refused it.
@@ -102,7 +103,8 @@ class Controller(Generic[K]):
         workers: int = 4,
     ) -> None:
         self.name = name
-        self.queue: WorkQueue[K] = WorkQueue(dice)
+        self._meter = ControllerMeter(name)
+        self.queue: WorkQueue[K] = WorkQueue(dice, meter=self._meter)
         self._sources = tuple(sources)
         self._caches = tuple({id(source.cache): source.cache for source in sources}.values())
         self._subject = self._sources[0].cache
@@ -121,6 +123,7 @@ class Controller(Generic[K]):
                 for number in range(self._workers):
                     group.create_task(self._work(), name=f"{self.name}-{number}")
         finally:
+            self._meter.waiting(0)
             for unsubscribe in subscriptions:
                 unsubscribe()
 
@@ -159,10 +162,13 @@ class Controller(Generic[K]):
             result = await self._reconcile(key)
         except Exception as error:
             raise_if_cancelled()
+            RECONCILES.values[self.name, "error"] += 1
+            ERRORS.values[self.name,] += 1
             self._handle_error(key, error)
             return
         self.queue.forget(key)
         self._subject.recover(cast(Key, key))
+        RECONCILES.values[self.name, "success" if isinstance(result, Done) else "requeue_after"] += 1
         if isinstance(result, RequeueAfter):
             self.queue.add_after(key, result.after_s)
 

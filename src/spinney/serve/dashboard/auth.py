@@ -84,17 +84,19 @@ class AuthMiddleware:
         if kind.lower() == "bearer" and auth_settings.is_token(given.strip()):
             return None
         if request.method == "POST" and path == ENTER:
-            return self._enter(await _field(request, "token"), "/")
+            return self._enter(await _field(request, "token"), "/", request.url.scheme == "https")
         if request.method == "GET" and "token" in request.query_params:
             rest = [each for each in request.query_params.multi_items() if each[0] != "token"]
-            return self._enter(request.query_params["token"], f"{path}?{urlencode(rest)}" if rest else path)
+            on_to = f"{path}?{urlencode(rest)}" if rest else path
+            return self._enter(request.query_params["token"], on_to, request.url.scheme == "https")
         return HTMLResponse(self._ask(False), 401, {"www-authenticate": "Bearer", "cache-control": "no-store"})
 
-    def _enter(self, given: str, on_to: str) -> Response:
+    def _enter(self, given: str, on_to: str, secure: bool) -> Response:
         if not self._auth_settings.is_token(given.strip()):
             return HTMLResponse(self._ask(True), 401, {"cache-control": "no-store"})
         answer = RedirectResponse("/" + on_to.lstrip("/\\"), 303, {"cache-control": "no-store"})
-        answer.set_cookie(COOKIE, self._auth_settings.session, max_age=_MONTH_S, httponly=True, samesite="lax")
+        session = self._auth_settings.session
+        answer.set_cookie(COOKIE, session, max_age=_MONTH_S, httponly=True, samesite="lax", secure=secure)
         return answer
 
 

@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from ssl import SSLContext
 from typing import Any
 
 import structlog
@@ -170,9 +171,17 @@ class _Server(uvicorn.Server):
 
 @contextlib.asynccontextmanager
 async def serving(
-    model: Model, questions: Questions, host: str = "127.0.0.1", ports: Sequence[int] = (0,), token: str = ""
+    model: Model,
+    questions: Questions,
+    host: str = "127.0.0.1",
+    ports: Sequence[int] = (0,),
+    token: str = "",
+    tls: SSLContext | None = None,
 ) -> AsyncIterator[str]:
-    """Serve on the first free one of the ports while the block runs; gives the URL. Only loopback needs no token."""
+    """Serve on the first free one of the ports while the block runs; gives the URL. Only loopback needs no token.
+
+    `tls` None: plain HTTP.
+    """
     if not token and not is_loopback(host):
         raise ValueError(f"pages on {host} need a token: only loopback is served without one")
     streams = Streams(model)
@@ -181,7 +190,7 @@ async def serving(
     context = PageContext(model, questions, RenderCache(model))
     app = application(context, streams, AuthSettings(token))
     with _first_bound(host, ports) as sock:
-        server = _Server(_settings(app))
+        server = _Server(_settings(app, tls))
         following = asyncio.create_task(streams.run(), name="dashboard-streams")
         sampling = asyncio.create_task(sample(context.history, model, streams.refresh), name="dashboard-history")
         serve = asyncio.create_task(server.serve(sockets=[sock]), name="dashboard")
@@ -189,7 +198,7 @@ async def serving(
             while not server.started and not serve.done():  # noqa: ASYNC110 - it tells nobody
                 await asyncio.sleep(_CHECK_S)
             shown = f"[{host}]" if ":" in host else host
-            yield f"http://{shown}:{sock.getsockname()[1]}"
+            yield f"{'http' if tls is None else 'https'}://{shown}:{sock.getsockname()[1]}"
         finally:
             following.cancel()
             sampling.cancel()
@@ -198,8 +207,8 @@ async def serving(
             await asyncio.wait([serve])
 
 
-def _settings(app: Any) -> uvicorn.Config:
-    return uvicorn.Config(
+def _settings(app: Any, context: SSLContext | None) -> uvicorn.Config:
+    config = uvicorn.Config(
         app,
         lifespan="off",
         log_config=None,
@@ -209,6 +218,9 @@ def _settings(app: Any) -> uvicorn.Config:
         timeout_graceful_shutdown=_GRACE_S,
         h11_max_incomplete_event_size=64 * 1024,
     )
+    config.load()
+    config.ssl = context  # it takes files only, and these change
+    return config
 
 
 def _first_bound(host: str, ports: Sequence[int]) -> socket.socket:

@@ -7,9 +7,7 @@ import contextlib
 import socket
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from pathlib import Path
 from ssl import SSLContext
-from tempfile import TemporaryDirectory
 
 from kube_apimachinery import tls
 from kube_embedded.server.connections import Connection, ServerState, close_connections, sweep
@@ -28,10 +26,7 @@ class Listener:
 
     def show(self, certificate: tls.Certificate) -> None:
         """Use another certificate from the next connection on; nobody who is connected notices."""
-        with TemporaryDirectory() as directory:
-            paths = Path(directory, "tls.crt"), Path(directory, "tls.key")
-            tls.save(certificate, *paths)
-            self.context.load_cert_chain(*paths)
+        tls.show(self.context, certificate)
 
 
 @contextlib.asynccontextmanager

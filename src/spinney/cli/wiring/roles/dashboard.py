@@ -8,11 +8,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from ssl import SSLContext
 from typing import Any
 
 import click
 
 from kube_apimachinery.clock import Dice
+from kube_apimachinery.loopback import is_loopback
 from kube_apimachinery.system_clock import system_dice
 from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
@@ -22,6 +24,7 @@ from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.wiring.addresses import reachable_host
+from spinney.cli.wiring.roles.metrics_server import serving_context
 from spinney.cli.wiring.roles.registry import DEFAULT_PORT, DashboardOptions, RoleConfig
 from spinney.core.view.plan_result import PlanResult
 from spinney.core.view.topology_usage import TopologyUse, topology_uses
@@ -134,7 +137,7 @@ async def dashboard(
     metrics: Callable[[], str] | None = None,
     unreadable: Unreadable | None = None,
 ) -> AsyncIterator[str]:
-    """Pages are served while the block runs; gives the address to tell people, once: a new token is a part of it.
+    """Pages are served while the block runs; gives what to tell people, once: the address, and a new token beside it.
 
     `metrics` are served beside them, under `/metrics`. `unreadable` learns of objects that can not be shown.
     """
@@ -147,11 +150,24 @@ async def dashboard(
         try:
             await seen.wait_synced()
             ports = (DEFAULT_PORT, 0) if options.port is None else (options.port,)
-            async with serving(Model(seen.views), questions, options.host, ports, token) as url:
+            async with (
+                _encryption(options) as context,
+                serving(Model(seen.views), questions, options.host, ports, token, context) as url,
+            ):
                 shown = url.replace(options.host, reachable_host(options.host), 1)
-                yield f"{shown}/?token={token}" if token and options.token_file is None else shown
+                yield f"{shown}  token {token}" if token and options.token_file is None else shown
         finally:
             watching.cancel()
+
+
+@contextlib.asynccontextmanager
+async def _encryption(options: DashboardOptions) -> AsyncIterator[SSLContext | None]:
+    """Plain on loopback, unless certificates are named."""
+    if options.cert_dir is None and is_loopback(options.host):
+        yield None
+        return
+    async with serving_context(options.host, options.cert_dir) as context:
+        yield context
 
 
 def answering(plan: Callable[[str], Awaitable[PlanResult]]) -> Callable[[str], Awaitable[PlanResult | PlanRefused]]:

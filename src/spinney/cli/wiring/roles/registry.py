@@ -32,12 +32,14 @@ DEFAULT_PORT = 8088
 class DashboardOptions:
     """Where the pages are served. `port` None: the usual one, or a free one where that is taken.
 
-    `token_file`: its content is asked for; without it a token is asked for anywhere but on loopback.
+    `token_file`: its content is asked for; without it a token is asked for anywhere but on loopback. `cert_dir`: with
+    `tls.crt` and `tls.key`; without it pages are served over TLS anywhere but on loopback, by a certificate of our own.
     """
 
     host: str = "127.0.0.1"
     port: int | None = None
     token_file: Path | None = None
+    cert_dir: Path | None = None
 
     def token(self) -> str:
         """Empty on loopback, unless a file is named; generated where there is none."""
@@ -114,7 +116,7 @@ class RoleConfig:
     """What a role was told at its start; it is never read again (C7).
 
     `lease_connection`: credentials for the thread that keeps the lease, which shares nothing with the main loop.
-    `heartbeat`: of the main loop, if somebody keeps it.
+    `heartbeat`: of the main loop, if somebody keeps it. `metrics_secure`: TLS, and only for those who may read them.
     """
 
     configuration: OperatorConfiguration
@@ -125,6 +127,7 @@ class RoleConfig:
     watchdog: WatchdogOptions = WatchdogOptions()
     lease_connection: Connection | None = None
     heartbeat: Heartbeat | None = None
+    metrics_secure: bool = False
 
     def connect(self) -> Transport:
         """A transport to the cluster, as fast as the configuration allows."""

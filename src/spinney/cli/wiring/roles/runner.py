@@ -1,7 +1,6 @@
 """Roles in the foreground: configuration and connection first, then probes, metrics and the roles themselves.
 
-`/healthz`, `/readyz` and `/metrics` are short answers: one short request per connection is read and nothing of its
-body; a slow or long one is cut off.
+Never ends a role because its metrics cannot be served.
 """
 
 from __future__ import annotations
@@ -9,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -19,9 +18,10 @@ import structlog
 from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.operator_configuration import ConfigurationError
 from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, on_signal, run_until_stopped
+from spinney.cli.wiring.roles.metrics_server import MetricsGuard, measured, metrics_text
+from spinney.cli.wiring.roles.probe_server import closed, listening
 from spinney.cli.wiring.roles.registry import (
     DashboardOptions,
-    HasMetrics,
     Role,
     RoleConfig,
     WatchdogOptions,
@@ -30,6 +30,7 @@ from spinney.cli.wiring.roles.registry import (
 )
 from spinney.cli.wiring.scheduler_choices import NOTHING_SAID, SchedulerChoices, scheduler_settings
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
+from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.config.kubeconfig import find_connection
 from spinney.drive.client.errors import ApiStatusError, ClientError, ConfigError, CredentialError, TransportError
@@ -39,16 +40,10 @@ from spinney.drive.operator.startup import StartupFailed
 from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
 from spinney.whatif.inputs.operator_settings import read_configuration
 
-_REQUEST_S = 5.0
-_REQUEST_BYTES = 4096
 _MAIN_S = 2.0
 
 Probe = Callable[[], str]
 """What is wrong at the moment; empty if nothing is."""
-
-Page = Callable[[], str]
-_Answer = Callable[[str], Awaitable[tuple[str, str]]]
-"""From a path to a status and a text."""
 
 
 @contextlib.asynccontextmanager
@@ -62,7 +57,7 @@ async def probed(thread: LoopThread, host: str, port: int, alive: Probe, ready: 
     async def asked() -> str:
         return ready()
 
-    async def answer(path: str) -> tuple[str, str]:
+    async def answer(path: str, _: str) -> tuple[str, str]:
         if path == "/healthz":
             return _said(alive())
         if path != "/readyz":
@@ -73,57 +68,15 @@ async def probed(thread: LoopThread, host: str, port: int, alive: Probe, ready: 
         except TimeoutError:
             return _said(alive() or f"the main loop did not answer within {_MAIN_S:g} s")
 
-    server = await thread.run(_listening(host, port, answer))
+    server = await thread.run(listening(host, port, answer))
     try:
         yield server.sockets[0].getsockname()[1]
     finally:
-        await thread.run(_closed(server))
-
-
-@contextlib.asynccontextmanager
-async def measured(host: str, port: int, metrics: Page) -> AsyncIterator[int]:
-    """While it lasts `/metrics` is served; gives the port."""
-
-    async def answer(path: str) -> tuple[str, str]:
-        return ("200 OK", metrics()) if path == "/metrics" else ("404 Not Found", "only /metrics\n")
-
-    server = await _listening(host, port, answer)
-    try:
-        yield server.sockets[0].getsockname()[1]
-    finally:
-        await _closed(server)
+        await thread.run(closed(server))
 
 
 def _said(trouble: str) -> tuple[str, str]:
     return ("503 Service Unavailable", f"{trouble}\n") if trouble else ("200 OK", "ok\n")
-
-
-async def _listening(host: str, port: int, answer: _Answer) -> asyncio.Server:
-    return await asyncio.start_server(lambda reader, writer: _serve(reader, writer, answer), host, port)
-
-
-async def _closed(server: asyncio.Server) -> None:
-    server.close()
-    await server.wait_closed()
-
-
-async def _serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, answer: _Answer) -> None:
-    with contextlib.suppress(TimeoutError, OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-        async with asyncio.timeout(_REQUEST_S):
-            request = await reader.readuntil(b"\r\n\r\n")
-        status, text = await _judged(request[:_REQUEST_BYTES].split(b"\r\n", 1)[0].decode("latin-1"), answer)
-        body = text.encode()
-        head = f"HTTP/1.1 {status}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {len(body)}\r\n"
-        writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
-        await writer.drain()
-    writer.close()
-
-
-async def _judged(line: str, answer: _Answer) -> tuple[str, str]:
-    method, _, rest = line.partition(" ")
-    if method != "GET":
-        return "405 Method Not Allowed", "only GET\n"
-    return await answer(rest.partition(" ")[0].partition("?")[0])
 
 
 OK, FAILED, USAGE = 0, 1, 2
@@ -139,6 +92,7 @@ def run_roles(
     dashboard: DashboardOptions | None = None,
     choices: SchedulerChoices = NOTHING_SAID,
     watchdog: WatchdogOptions | None = None,
+    metrics_secure: bool = False,
 ) -> int:
     """Until a signal comes; the exit status."""
     on_signal(signal.default_int_handler)
@@ -155,6 +109,7 @@ def run_roles(
             watchdog or WatchdogOptions(),
             lease_connection=find_connection(clock, kubeconfig=kubeconfig),
             heartbeat=Heartbeat(clock),
+            metrics_secure=metrics_secure,
         )
         run_until_stopped(lambda: _work(names, role_config))
     except KeyboardInterrupt:
@@ -237,27 +192,12 @@ async def _measured(held: AsyncExitStack, role_config: RoleConfig, roles: dict[s
     """Metrics are not worth dying for: a port that is taken is told and left."""
     metrics = role_config.configuration.server.metrics
     host = metrics.bind_address or "127.0.0.1"
+    guard = None
+    if role_config.metrics_secure:
+        transport = role_config.connect()
+        held.push_async_callback(transport.close)
+        guard = MetricsGuard(Door(transport, system_dice(), field_manager="spinney-metrics"), SystemClock())
     try:
-        await held.enter_async_context(measured(host, metrics.port, lambda: metrics_text(roles)))
+        await held.enter_async_context(measured(host, metrics.port, lambda: metrics_text(roles), guard))
     except OSError as error:
         structlog.get_logger("run").warning("metrics are not served", host=host, port=metrics.port, error=str(error))
-
-
-def metrics_text(roles: dict[str, Role]) -> str:
-    """The figures of all roles in the text format of Prometheus.
-
-    Not by its library, as the page of the scheduler is: it sorts labels, and `role` comes first in what scripts and
-    tests have read since these figures exist. Values of labels are words of ours.
-    """
-    found: dict[str, list[str]] = {}
-    for name, role in roles.items():
-        figures = {"ready": float(not role.trouble()), **role.figures()}
-        for figure, value in figures.items():
-            metric, _, labels = figure.partition("{")
-            shown = f'{{role="{name}"' + (f",{labels}" if labels else "}")
-            found.setdefault(f"spinney_{metric}", []).append(f"spinney_{metric}{shown} {value:g}")
-    lines = []
-    for metric, samples in sorted(found.items()):
-        lines += [f"# TYPE {metric} {'counter' if metric.endswith('_total') else 'gauge'}", *samples]
-    pages = [role.page() for role in roles.values() if isinstance(role, HasMetrics)]
-    return "\n".join(lines) + "\n" + "".join(pages)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -23,9 +23,10 @@ from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.crds import crd
 from spinney.api.documents import read_json_as
 from spinney.api.kinds.clustertopology import ClusterTopology
+from spinney.api.meta import PartialObject
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import NAMESPACE, users_in
-from spinney.api.roles.catalog import CONVERTED_DEFINITION, WEBHOOK_CONFIGURATION
+from spinney.api.roles.catalog import CONVERTED_DEFINITION, WEBHOOK_CLUSTER_ROLE, WEBHOOK_CONFIGURATION
 from spinney.cli.wiring.addresses import certificate_hosts, reachable_host
 from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
 from spinney.core.admission.dynamo.defaults import DynamoAdmissionSettings
@@ -65,6 +66,7 @@ CONFIGURATIONS = {
     kind: ResourcePath("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", namespaced=False)
     for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 }
+CLUSTER_ROLES = ResourcePath("rbac.authorization.k8s.io", "v1", "clusterroles", namespaced=False)
 POLICIES = {
     "ValidatingAdmissionPolicy": ResourcePath(
         "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", namespaced=False
@@ -87,13 +89,25 @@ def trust_door(transport: Transport) -> Door:
     return Door(transport, system_dice(), field_manager=f"{FIELD_MANAGER}-trust")
 
 
-async def publish_trust(client: ApiClient, door: Door, merge: Merge, name: str = WEBHOOK_CONFIGURATION) -> None:
+Restore = Callable[[str], Awaitable[bool]]
+"""Makes the configuration of a kind again; false if that cannot be done."""
+
+
+async def _never(kind: str) -> bool:
+    return False
+
+
+async def publish_trust(
+    client: ApiClient, door: Door, merge: Merge, name: str = WEBHOOK_CONFIGURATION, restore: Restore = _never
+) -> None:
     """The bundle into both configurations as they are; nothing is written where it is there already."""
     for kind, path in CONFIGURATIONS.items():
         ref = path.ref(name)
         try:
             found = await client.get(ref)
         except NotFound as error:
+            if await restore(kind):
+                continue
             raise MissingError(f"{kind} {name} is not there: apply `spinney manifests webhooks` first") from error
         change = trusting(found | {"kind": kind}, merge)
         if change is not None:
@@ -307,7 +321,27 @@ class WebhookRole:
             await apply_conversion(self._client, self._door, address)
             self._url = ""
         await publish_conversion_trust(self._client, self._trust_door, merge)
-        await publish_trust(self._client, self._trust_door, merge)
+        await publish_trust(self._client, self._trust_door, merge, restore=lambda kind: self._restore(kind, merge))
+
+    async def _restore(self, kind: str, merge: Merge) -> bool:
+        """A shipped configuration that somebody deleted is made again, as `kubectl apply` would.
+
+        It belongs to the rights of this role: an uninstallation that takes them away takes it along.
+        """
+        place = self._place
+        try:
+            rights = await self._client.get(CLUSTER_ROLES.ref(WEBHOOK_CLUSTER_ROLE), PartialObject)
+        except NotFound:
+            return False
+        owner = {"apiVersion": CLUSTER_ROLES.api_version, "kind": "ClusterRole", "name": WEBHOOK_CLUSTER_ROLE}
+        address = Address(merge(b""), service_namespace=place.namespace, service_name=place.service)
+        door = Door(self._transport, system_dice(), field_manager="kubectl")
+        for one in self._configurations(address):
+            if one["kind"] == kind:
+                one["metadata"]["ownerReferences"] = [{**owner, "uid": rights.metadata.uid}]
+                await apply_configurations(door, [one])
+        _log.warning("a configuration was deleted and is made again", kind=kind, name=WEBHOOK_CONFIGURATION)
+        return True
 
     def _source(self) -> Source:
         webhooks = self._config.configuration.server.webhooks
