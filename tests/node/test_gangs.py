@@ -43,7 +43,12 @@ done
 def test_b9_ranks_of_a_training_job_meet_by_name_and_end_together(installed: Installation) -> None:
     service: Json = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "train"}}
     service["spec"] = {"clusterIP": "None", "publishNotReadyAddresses": True, "selector": {"job-name": "train"}}
-    pod: Json = {"schedulerName": "kai-scheduler", "restartPolicy": "Never", "subdomain": "train"}
+    pod: Json = {
+        "terminationGracePeriodSeconds": 1,
+        "schedulerName": "kai-scheduler",
+        "restartPolicy": "Never",
+        "subdomain": "train",
+    }
     pod["containers"] = [container(command=["sh", "-c", RENDEZVOUS])]
     spec = {"completionMode": "Indexed", "parallelism": RANKS, "completions": RANKS, "template": {"spec": pod}}
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec}
@@ -57,7 +62,12 @@ def test_b9_ranks_of_a_training_job_meet_by_name_and_end_together(installed: Ins
 def component(name: str, kind: str, replicas: int, port: int) -> Json:
     serve = f"echo ok > /tmp/health; echo ok > /tmp/live; httpd -f -p {port} -h /tmp"
     main = container(command=["sh", "-c", serve], args=[])
-    return {"name": name, "type": kind, "replicas": replicas, "podTemplate": {"spec": {"containers": [main]}}}
+    return {
+        "name": name,
+        "type": kind,
+        "replicas": replicas,
+        "podTemplate": {"spec": {"terminationGracePeriodSeconds": 1, "containers": [main]}},
+    }
 
 
 def test_b9_a_disaggregated_graph_becomes_ready_by_the_probes_of_its_containers(installed: Installation) -> None:
@@ -85,7 +95,11 @@ def test_k8_a_critical_pod_of_kube_scheduler_gets_the_room_that_it_preempts_for(
     installed.apply(podcliqueset("greedy", clique("w", 8, with_gpu("1"), minAvailable=1)))
     installed.ready(of_set("greedy"), 8)
     critical: Json = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "critical"}}
-    critical["spec"] = {"priorityClassName": "system-cluster-critical", "containers": [with_gpu("2")]}
+    critical["spec"] = {
+        "terminationGracePeriodSeconds": 1,
+        "priorityClassName": "system-cluster-critical",
+        "containers": [with_gpu("2")],
+    }
     installed.apply(critical)
     installed.kubectl("wait", "--for=condition=Ready", "pod/critical", PATIENCE)
     preempted = installed.get("events", "--field-selector=reason=Preempted")["items"]

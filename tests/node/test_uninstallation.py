@@ -11,7 +11,7 @@ pytestmark = pytest.mark.node
 
 
 def test_b9_nothing_is_left_when_it_is_uninstalled(installed: Installation) -> None:
-    installed.kubectl("delete", "podcliquesets,jobs", "--all", PATIENCE)
+    installed.kubectl("delete", "podcliquesets,jobs,pods", "--all", PATIENCE)
     eventually(lambda: not installed.get("pods", "-n", "default")["items"], "no pod", PATIENCE_S)
     installed.spinney("uninstall")
     installed.helm("uninstall", "spinney", "-n", NAMESPACE, "--wait", PATIENCE)
