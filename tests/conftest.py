@@ -18,6 +18,7 @@ from cluster_kit.server import Server
 from cluster_kit.servers import SERVERS, embedded_server, real_server
 from cluster_kit.space import Space
 from distribution import ByInstallation, in_order, make_scheduler
+from node.image import find_or_build_base
 from simulation.fresh_seed_report import told
 from spinney.sim.kubernetes.assets import (
     AssetsUnavailable,
@@ -75,6 +76,8 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if any(item.get_closest_marker("node") for item in session.items):
         with suppress(AssetsUnavailable):  # told by the tests
             find_or_build_programs()
+            if "installed" in fixtures:
+                find_or_build_base()
     if not any(item.get_closest_marker("real") for item in session.items):
         return
     try:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-ONE_INSTALLATION = ("attack",)
+ONE_INSTALLATION = ("attack", "node")
 """Folders with one installation for all their modules."""
 
 APART = ("clients", "drills", "durability", "fuzz", "kubectl", "simulation")

@@ -10,6 +10,8 @@ import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from cluster_kit.real_programs import NO_NODE, found
@@ -31,7 +33,21 @@ def built_image(target: Path) -> None:
 
 
 def build_image(target: Path) -> None:
-    """Write the archive; one process of a machine builds at a time."""
+    """Write the archive."""
+    with _storage() as cache:
+        _build(cache, _find_or_build_base(cache))
+        _buildah(cache, "push", f"{REPOSITORY}:{TAG}", f"docker-archive:{target}:{REPOSITORY}:{TAG}")
+
+
+def find_or_build_base() -> None:
+    """What takes minutes on a new machine: Debian."""
+    with _storage() as cache:
+        _find_or_build_base(cache)
+
+
+@contextmanager
+def _storage() -> Iterator[Path]:
+    """The directory of images; one process of a machine builds at a time."""
     cache = cache_directory().parent.parent / "images"
     if missing := [name for name in ("buildah", "debootstrap") if shutil.which(name) is None]:
         raise AssetsUnavailable(
@@ -40,11 +56,14 @@ def build_image(target: Path) -> None:
     cache.mkdir(parents=True, exist_ok=True)
     with (cache / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        base = f"localhost/python:{_BASE}"
-        if not _buildah(cache, "images", "--quiet", "--filter", f"reference={base}").strip():
-            _build_base(cache, base)
-        _build(cache, base)
-        _buildah(cache, "push", f"{REPOSITORY}:{TAG}", f"docker-archive:{target}:{REPOSITORY}:{TAG}")
+        yield cache
+
+
+def _find_or_build_base(cache: Path) -> str:
+    name = f"localhost/python:{_BASE}"
+    if not _buildah(cache, "images", "--quiet", "--filter", f"reference={name}").strip():
+        _build_base(cache, name)
+    return name
 
 
 def _build_base(cache: Path, name: str) -> None:

@@ -2,124 +2,30 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
 from contextlib import suppress
-from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 
-from cluster_kit.real_programs import helm_program
 from cluster_kit.server import eventually
-from node.image import REPOSITORY, ROOT, TAG, built_image
+from node.installation import (
+    NAMESPACE,
+    PATIENCE,
+    PATIENCE_S,
+    ROLES,
+    Installation,
+    Json,
+    clique,
+    container,
+    of_clique,
+    of_set,
+    podcliqueset,
+)
 from spinney.sim.kubernetes.assets import StartFailed
-from spinney.sim.kubernetes.node.cluster import BUSYBOX_IMAGE, Cluster
 from spinney.version import VERSION
 
 pytestmark = pytest.mark.node
 
-Json = dict[str, Any]
-CHART = ROOT / "deploy" / "chart"
-NAMESPACE = "spinney-system"
-ROLES = ("dashboard", "dynamo", "operator", "scheduler", "webhook")
-PATIENCE = "--timeout=180s"
-PATIENCE_S = 180.0
 WAITS_FOR_A_FILE = {"exec": {"command": ["cat", "/tmp/ready"]}}
-
-
-def container(**more: Any) -> Json:
-    resources = {"requests": {"cpu": "10m", "memory": "8Mi"}, "limits": {"memory": "64Mi"}}
-    return {"name": "main", "image": BUSYBOX_IMAGE, "resources": resources, **more}
-
-
-def clique(name: str, replicas: int, main: Json, **more: Any) -> Json:
-    pod = {"terminationGracePeriodSeconds": 1, "containers": [main]}
-    return {"name": name, "spec": {"roleName": name, "replicas": replicas, "podSpec": pod, **more}}
-
-
-def podcliqueset(name: str, *cliques: Json, **more: Any) -> Json:
-    template = {"cliques": list(cliques), **more}
-    spec = {"replicas": 1, "template": template}
-    return {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": name}, "spec": spec}
-
-
-class Installation:
-    """A cluster with a release of the chart."""
-
-    def __init__(self, cluster: Cluster, home: Path) -> None:
-        self.cluster = cluster
-        self.kubectl = cluster.kubectl
-        kinds = {f"HELM_{kind}_HOME": str(home / kind) for kind in ("CACHE", "CONFIG", "DATA")}
-        self._environ = os.environ | kinds | {"KUBECONFIG": str(cluster.plane.kubeconfig)}
-
-    def run(self, *words: str) -> str:
-        done = subprocess.run(words, env=self._environ, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, f"{' '.join(words)}: {done.stderr}"
-        return done.stdout
-
-    def helm(self, *words: str) -> str:
-        return self.run(str(helm_program()), *words)
-
-    def spinney(self, *words: str) -> str:
-        return self.run(sys.executable, "-m", "spinney.cli.main", *words)
-
-    def apply(self, *objects: Json) -> None:
-        self.kubectl("apply", "-f", "-", given=yaml.safe_dump_all(objects))
-
-    def get(self, *words: str) -> Any:
-        return json.loads(self.kubectl("get", *words, "-o", "json"))
-
-    def pods(self, *words: str) -> list[Json]:
-        found: list[Json] = self.get("pods", *words)["items"]
-        return [each for each in found if "deletionTimestamp" not in each["metadata"]]
-
-    def ready(self, selector: str, count: int) -> list[Json]:
-        """So many pods, all of them Ready."""
-
-        def look() -> list[Json]:
-            found = self.pods("-l", selector)
-            assert len(found) == count, f"{selector}: {len(found)} pods"
-            return found if all(map(is_ready, found)) else []
-
-        found: list[Json] = eventually(look, f"{count} Ready pods of {selector}", PATIENCE_S)
-        return found
-
-    def await_roles(self) -> None:
-        self.kubectl("-n", NAMESPACE, "rollout", "status", "deploy", PATIENCE)
-
-
-def is_ready(pod: Json) -> bool:
-    conditions = pod["status"].get("conditions", [])
-    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-
-
-def of_set(name: str) -> str:
-    return f"app.kubernetes.io/part-of={name}"
-
-
-def of_clique(name: str) -> str:
-    return f"grove.io/podclique={name}"
-
-
-@pytest.fixture(scope="module")
-def installed(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    """One replica of each role, in a namespace that enforces `restricted`."""
-    archive = tmp_path_factory.mktemp("image") / "spinney.tar"
-    built_image(archive)
-    cluster.import_image(archive)
-    archive.unlink()
-    found = Installation(cluster, tmp_path_factory.mktemp("helm"))
-    found.kubectl("create", "namespace", NAMESPACE)
-    found.kubectl("label", "namespace", NAMESPACE, "default", "pod-security.kubernetes.io/enforce=baseline")
-    found.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted", "--overwrite")
-    values = [f"image.repository={REPOSITORY}", f"image.tag={TAG}", *(f"roles.{role}.replicas=1" for role in ROLES)]
-    told = [word for value in values for word in ("--set", value)]
-    found.helm("install", "spinney", str(CHART), "-n", NAMESPACE, "--wait", PATIENCE, *told)
-    return found
 
 
 def test_b9_every_role_runs_from_our_image_without_a_restart(installed: Installation) -> None:
@@ -161,9 +67,9 @@ def test_b9_the_pods_of_a_job_run_as_a_gang_to_its_end(installed: Installation) 
     pod: Json = {"schedulerName": "kai-scheduler", "restartPolicy": "Never"}
     pod["containers"] = [container(command=["sh", "-c", "echo from $(hostname)"])]
     spec = {"parallelism": 3, "completions": 3, "template": {"spec": pod}}
-    installed.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "train"}, "spec": spec})
-    installed.kubectl("wait", "--for=condition=Complete", "job/train", PATIENCE)
-    assert installed.kubectl("logs", "-l", "job-name=train").count("from train-") == 3
+    installed.apply({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "whole"}, "spec": spec})
+    installed.kubectl("wait", "--for=condition=Complete", "job/whole", PATIENCE)
+    assert installed.kubectl("logs", "-l", "job-name=whole").count("from whole-") == 3
 
 
 def test_b9_a_set_is_scaled_and_updated_on_real_nodes(installed: Installation) -> None:
@@ -204,19 +110,3 @@ def test_b9_a_drained_node_is_left_by_gangs_and_roles_and_used_again(installed: 
     pods = installed.ready(of_set("moving"), 4)
     assert {pod["spec"]["nodeName"] for pod in pods} == {"node-0"}
     installed.kubectl("uncordon", "node-1")
-
-
-def test_b9_nothing_is_left_when_it_is_uninstalled(installed: Installation) -> None:
-    installed.kubectl("delete", "podcliquesets,jobs", "--all", PATIENCE)
-    eventually(lambda: not installed.get("pods", "-n", "default")["items"], "no pod", PATIENCE_S)
-    installed.spinney("uninstall")
-    installed.helm("uninstall", "spinney", "-n", NAMESPACE, "--wait", PATIENCE)
-    kinds = installed.kubectl("get", "crds", "-o", "name").split()
-    installed.kubectl("delete", *kinds, PATIENCE)
-    installed.kubectl("delete", "namespace", NAMESPACE, PATIENCE)
-    everywhere = "crds,validatingwebhookconfigurations,mutatingwebhookconfigurations,clusterroles,clusterrolebindings"
-    policies = "validatingadmissionpolicies,validatingadmissionpolicybindings,priorityclasses"
-    left = installed.kubectl("get", f"{everywhere},{policies}", "-o", "name").split()
-    assert [name for name in left if any(word in name for word in ("spinney", "grove", "kai", "dynamo"))] == []
-    for machine in installed.cluster.machines:
-        assert "spinney" not in machine.run("ctr", "-n", "k8s.io", "containers", "ls")

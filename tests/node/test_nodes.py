@@ -21,7 +21,13 @@ pytestmark = pytest.mark.node
 
 def pod(name: str, *command: str, node: str) -> str:
     container = {"name": "main", "image": BUSYBOX_IMAGE, "command": list(command)}
-    spec = {"containers": [container], "nodeName": node, "hostname": name, "subdomain": "web"}
+    spec = {
+        "containers": [container],
+        "terminationGracePeriodSeconds": 1,
+        "nodeName": node,
+        "hostname": name,
+        "subdomain": "web",
+    }
     return json.dumps(
         {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}}, "spec": spec}
     )

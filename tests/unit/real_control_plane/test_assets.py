@@ -21,6 +21,7 @@ from spinney.sim.kubernetes.assets import (
     find_assets,
     find_or_build_assets,
     find_or_build_helm,
+    find_or_build_node_programs,
     find_or_build_program,
 )
 
@@ -182,3 +183,12 @@ def test_a_program_is_built_again_when_its_module_or_sources_have_changed(tmp_pa
     (program.module / changed).write_text("changed")
     assert find_or_build_program(program, environ, quiet) != before
     assert (tmp_path / "calls").read_text().count(" build ") == 2
+
+
+def test_the_programs_of_a_node_are_built_once_side_by_side(tmp_path: Path) -> None:
+    environ = machine(tmp_path)
+    found = find_or_build_node_programs(environ, quiet)
+    assert {path.name for path in found.iterdir()} == {"cluster-dns", "kube-proxy", "kube-scheduler", "kubelet"}
+    calls = (tmp_path / "calls").read_text()
+    assert find_or_build_node_programs(environ, quiet) == found
+    assert (tmp_path / "calls").read_text() == calls

@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import tarfile
 from pathlib import Path
 
 import pytest
 
 from spinney.sim.kubernetes.assets import AssetsUnavailable, StartFailed
+from spinney.sim.kubernetes.node import machines
 from spinney.sim.kubernetes.node.cluster import find_or_build_programs
 from spinney.sim.kubernetes.node.images import write_busybox
 from spinney.sim.kubernetes.node.machines import PREFIX, ControlGroup, Machine, hierarchies, remove_left_over, why_not
@@ -23,10 +23,11 @@ NOBODY = 4_194_304
 @pytest.fixture
 def groups(tmp_path: Path) -> Path:
     """Two hierarchies of version 1."""
+    found = tmp_path / "groups"
     for name in ("cpuset", "memory"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "both").symlink_to(tmp_path / "memory")
-    return tmp_path
+        (found / name).mkdir(parents=True)
+    (found / "both").symlink_to(found / "memory")
+    return found
 
 
 def test_without_root_it_says_so_before_anything_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,16 +36,43 @@ def test_without_root_it_says_so_before_anything_is_built(monkeypatch: pytest.Mo
         find_or_build_programs()
 
 
-def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch, groups: Path) -> None:
+@pytest.fixture
+def furnished(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A machine with all that is needed on PATH, and CNI plugins; what is not there is taken away."""
+    for name in (*machines._NEEDED, *machines._CNI_PLUGINS):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755)
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(shutil, "which", lambda name: None if name in ("runc", "nft") else f"/bin/{name}")
-    assert "nft, runc, not found on PATH; on Debian: apt-get install containerd" in why_not(groups)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(machines, "_CNI", (tmp_path,))
+    return tmp_path
 
 
-def test_no_control_groups_are_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
-    assert "found none that can be written" in why_not(tmp_path)
+def test_a_machine_with_everything_is_good_enough(furnished: Path, groups: Path) -> None:
+    assert why_not(groups) == ""
+
+
+def test_missing_programs_are_named_with_their_packages(furnished: Path, groups: Path) -> None:
+    for name in ("nft", "runc", "portmap"):
+        (furnished / name).unlink()
+    said = f"real nodes need nft, runc, CNI plugins in {furnished}, not found; on Debian: apt-get install containerd"
+    assert why_not(groups).startswith(said)
+
+
+def test_a_busybox_that_needs_libraries_is_of_no_use(furnished: Path, groups: Path) -> None:
+    (furnished / "busybox").write_bytes(b"\x7fELF /lib64/ld-linux-x86-64.so.2")
+    assert "a busybox that is linked statically" in why_not(groups)
+
+
+def test_no_control_groups_are_said(furnished: Path) -> None:
+    empty = furnished / "no-groups"
+    empty.mkdir()
+    assert "found none that can be written" in why_not(empty)
+
+
+def test_root_that_may_not_make_namespaces_is_told_why(furnished: Path, groups: Path) -> None:
+    (furnished / "unshare").write_text("#!/bin/sh\necho unshare failed: Operation not permitted >&2\nexit 1\n")
+    assert why_not(groups).endswith("root cannot have here: unshare failed: Operation not permitted")
 
 
 def test_version_2_has_one_hierarchy_and_version_1_one_for_each_controller(groups: Path) -> None:

@@ -23,7 +23,10 @@ _INHERITED = ("cpuset.cpus", "cpuset.mems")
 _START_TIMEOUT_S = 30.0
 _STOP_TIMEOUT_S = 30.0
 _POLL_S = 0.02
-_NEEDED = ("mount", "nsenter", "ip", "nft", "containerd", "runc")
+_NEEDED = ("mount", "nsenter", "unshare", "ip", "nft", "containerd", "runc", "busybox")
+_CNI = (Path("/usr/lib/cni"), Path("/opt/cni/bin"))
+_CNI_PLUGINS = ("bridge", "host-local", "portmap")
+_UNSHARED = ("unshare", "--mount", "--net", "--uts", "--ipc", "--pid", "--fork", "--mount-proc")
 _PACKAGES = "containerd runc containernetworking-plugins iproute2 nftables util-linux busybox-static"
 
 
@@ -33,12 +36,29 @@ def why_not(groups: Path = GROUPS) -> str:
         return f"real nodes need Linux, found {sys.platform}"
     if os.geteuid() != 0:
         return f"real nodes need root for namespaces and mounts of their own, found user {os.geteuid()}"
-    missing = [name for name in _NEEDED if shutil.which(name) is None]
-    if missing:
-        return f"real nodes need {', '.join(missing)}, not found on PATH; on Debian: apt-get install {_PACKAGES}"
+    if missing := _missing():
+        return f"real nodes need {', '.join(missing)}, not found; on Debian: apt-get install {_PACKAGES}"
     if not hierarchies(groups):
         return f"real nodes need control groups, found none that can be written below {groups}"
+    tried = subprocess.run([*_UNSHARED, "true"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        return f"real nodes need namespaces of their own, which root cannot have here: {tried.stderr.strip()}"
     return ""
+
+
+def _missing() -> list[str]:
+    """Programs that are not on PATH, or cannot be used in a container."""
+    missing = [name for name in _NEEDED if shutil.which(name) is None]
+    busybox = shutil.which("busybox")
+    if busybox and b"/ld-linux" in Path(busybox).read_bytes():
+        missing.append("a busybox that is linked statically")
+    if not all((cni_directory() / name).exists() for name in _CNI_PLUGINS):
+        missing.append(f"CNI plugins in {' or '.join(map(str, _CNI))}")
+    return missing
+
+
+def cni_directory() -> Path:
+    return next((each for each in _CNI if each.is_dir()), _CNI[0])
 
 
 def check() -> None:

@@ -9,10 +9,11 @@ from typing import Any
 
 import yaml
 
+from spinney.sim.kubernetes.node.machines import cni_directory
+
 PAUSE_IMAGE = "localhost/pause:3"
 CLUSTER_DOMAIN = "cluster.local"
 DNS_ADDRESS = "10.96.0.10"
-_CNI_PLUGINS = Path("/usr/lib/cni")
 BRIDGE = "nodes0"
 GATEWAY = "10.240.0.1"
 
@@ -63,7 +64,7 @@ oom_score = 0
     [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.runc.options]
       SystemdCgroup = false
   [plugins."io.containerd.grpc.v1.cri".cni]
-    bin_dir = "{_CNI_PLUGINS}"
+    bin_dir = "{cni_directory()}"
     conf_dir = "{directory}/cni"
 """
 
