@@ -100,6 +100,13 @@ Examples:
 @strategy_options
 @click.option("--real", is_flag=True, help="Run on a real kube-apiserver and etcd, built once if they are not there.")
 @click.option(
+    "--third-party/--no-third-party",
+    default=True,
+    show_default=True,
+    help="Serve the kinds of Kubeflow, JobSet, LeaderWorkerSet, Ray and Knative, and make their pods. Without it their "
+    "own definitions and controllers can be installed.",
+)
+@click.option(
     "-f",
     "--filename",
     "manifests",
@@ -120,6 +127,7 @@ def up(
     gpu_strategy: str | None,
     cpu_strategy: str | None,
     real: bool,
+    third_party: bool,
     manifests: tuple[Path, ...],
 ) -> None:
     """Run the stack in the foreground: an API server that kubectl can talk to, the roles, simulated nodes, and pages.
@@ -132,6 +140,16 @@ def up(
 
     strategies = (gpu_strategy or strategy, cpu_strategy or strategy)
     options = StackOptions(
-        nodes_file, kubeconfig, host, port, data_dir, real, manifests, config, dashboard_port, strategies
+        nodes_file,
+        kubeconfig,
+        host,
+        port,
+        data_dir,
+        real,
+        manifests,
+        config,
+        dashboard_port,
+        strategies,
+        third_party,
     )
     raise SystemExit(run(options))

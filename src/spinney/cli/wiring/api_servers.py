@@ -45,6 +45,7 @@ from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.scheduler.caches import PRIORITY_CLASSES
 from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE
+from spinney.sim.controllers import third_party
 from spinney.sim.kubernetes.assets import Assets, StartFailed
 from spinney.sim.kubernetes.control_plane import (
     DEFAULT_CONTROLLERS,
@@ -73,6 +74,7 @@ class StackOptions:
     config: Path | None = None
     dashboard_port: int | None = None
     strategies: Strategies = (None, None)
+    third_party: bool = True
 
     def check(self) -> None:
         if self.real and self.host not in ("127.0.0.1", "localhost"):
@@ -214,7 +216,7 @@ async def embedded(options: StackOptions, plugins: Sequence[AdmissionPlugin] = (
             )
             transport = InProcessTransport(server, ADMIN)
             await install_rights(transport)
-            await install_kinds(transport, _converted_here())
+            await install_kinds(transport, [*_converted_here(), *_third_party(options)])
             yield ApiServer(
                 shown, transport, lambda: None, lambda role: InProcessTransport(server, role_identity(role))
             )
@@ -235,6 +237,10 @@ async def install_kinds(transport: Transport, definitions: list[Object]) -> None
         outcome = await door.create(PRIORITY_CLASSES.ref(each["metadata"]["name"]), each)
         if not isinstance(outcome, Exists):  # its value is its maker's and cannot be changed
             written(outcome)
+
+
+def _third_party(options: StackOptions) -> list[Object]:
+    return third_party.definitions() if options.third_party else []
 
 
 def _converted_here() -> list[Object]:
@@ -309,7 +315,7 @@ async def real(options: StackOptions, assets: Assets, configuration: OperatorCon
                     return found
 
                 await install_rights(transport)
-                await install_kinds(transport, _unconverted())
+                await install_kinds(transport, [*_unconverted(), *_third_party(options)])
                 judged = await held.enter_async_context(
                     running_webhook(configuration, admin, transport, as_role("webhook"))
                 )
