@@ -134,6 +134,35 @@ def test_g1_a_rolling_update_replaces_all_pods(up: Spinney) -> None:
     assert {each["spec"]["containers"][0]["image"] for each in pods} == {"v2"}
 
 
+def test_g1_an_orphaned_set_is_adopted_by_kubectl(up: Spinney) -> None:
+    whole = podcliqueset("left", [clique("a", 2), clique("w")], [group("g", ["w"])])
+    _apply(up, whole)
+    before = {each["metadata"]["uid"] for each in _running(up, "left", 3)}
+    up.kubectl("scale", "podclique/left-0-a", "--replicas=3")
+    before |= {each["metadata"]["uid"] for each in _running(up, "left", 4)}
+    up.kubectl("delete", "podcliqueset/left", "--cascade=orphan")
+    _apply(up, whole)
+    _available(up, "left")
+    assert {each["metadata"]["uid"] for each in _running(up, "left", 4)} == before
+    up.kubectl("delete", "podcliqueset/left")
+    eventually(lambda: not up.get("pods", "-l", "app.kubernetes.io/part-of=left")["items"], "all are gone", DEADLINE_S)
+
+
+def test_g1_a_scaled_clique_keeps_its_count_when_its_gang_is_terminated(up: Spinney) -> None:
+    sick = {"spinney.dev/sim-fail": "unready"}
+    _apply(up, podcliqueset("term", [clique("a", annotations=sick), clique("b")], terminationDelay="15s"))
+    eventually(lambda: len(up.get("pods", "-l", "app.kubernetes.io/part-of=term")["items"]) == 2, "pods", DEADLINE_S)
+    first = up.get("podclique", "term-0-b")["metadata"]["uid"]
+    up.kubectl("scale", "podclique/term-0-b", "--replicas=3")
+
+    def is_made_again() -> bool:
+        found = up.get("podclique", "term-0-b")
+        return bool(found["metadata"]["uid"] != first and found["spec"]["replicas"] == 3)
+
+    eventually(is_made_again, "the clique was terminated and has its count", DEADLINE_S)
+    up.kubectl("delete", "podcliqueset/term")
+
+
 def test_g1_startup_order_and_autoscalers_are_accepted(up: Spinney) -> None:
     cliques = [clique("a", autoScalingConfig={"maxReplicas": 3}), clique("b", 2, 1)]
     _apply(up, podcliqueset("order", cliques, cliqueStartupType="CliqueStartupTypeInOrder"))

@@ -126,6 +126,27 @@ def topologies_change(stage: Stage) -> None:
     stage.eventually(lambda: not stage.exists("ClusterTopology", "mine"), "the topology is gone")
 
 
+def is_orphaned_and_adopted(stage: Stage) -> None:
+    """A set that leaves its objects behind and is made again: they are taken over, and its pods go on."""
+    space, collection = stage.space("PodCliqueSet")
+    found, pods = stage.get("PodCliqueSet", "all"), {each["metadata"]["uid"] for each in stage.part_of("Pod", "all")}
+    space.delete(collection, "all", {"propagationPolicy": "Orphan"}).ok(200)
+    stage.eventually(lambda: not stage.exists("PodCliqueSet", "all"), "the set is gone")
+    named = {"apiVersion": "grove.io/v1alpha1", "kind": "PodCliqueSet", "metadata": {"name": "all"}}
+    stage.apply({**named, "spec": found["spec"]})
+
+    def are_owned() -> bool:
+        (whole,) = {stage.get("PodCliqueSet", "all")["metadata"]["uid"]}
+        for kind in ("serviceaccounts", "roles", "rolebindings", "services", "horizontalpodautoscalers"):
+            for each in space.list(kind, labelSelector="app.kubernetes.io/part-of=all")["items"]:
+                assert [owner["uid"] for owner in each["metadata"].get("ownerReferences") or ()] == [whole], each
+        return True
+
+    stage.eventually(are_owned, "what it left behind belongs to it again")
+    stage.available("all", 1)
+    assert {each["metadata"]["uid"] for each in stage.part_of("Pod", "all")} == pods
+
+
 def ends(stage: Stage) -> None:
     """Without its default topology, and without the set."""
     for name in ("all", "linked"):
@@ -154,7 +175,8 @@ def bindings_replace_topologies(stage: Stage) -> None:
 
 
 def test_r14_c8_the_operator_uses_every_right_of_its_role_and_no_other(stage: Stage) -> None:
-    for play in (runs, changes, shrinks_and_updates, topologies_change, ends, bindings_replace_topologies):
+    beginning = (runs, changes, shrinks_and_updates, is_orphaned_and_adopted)
+    for play in (*beginning, topologies_change, ends, bindings_replace_topologies):
         play(stage)
     assert stage.record.differences(*OPERATOR_RIGHTS) == {"used and not granted": [], "granted and not used": []}
     assert stage.record.forbidden == []

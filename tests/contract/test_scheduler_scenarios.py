@@ -333,6 +333,43 @@ def test_g12_a_lost_member_is_replaced_in_its_domain_or_waits_for_room_there(hal
     assert set(hall.bound("llm").values()) == {node, "new"}
 
 
+def test_g13_three_updates_of_a_tight_set_keep_nodes_and_score_while_others_wait(hall: Hall) -> None:
+    """The rack holds the set and no more, and the others are older than it."""
+    hall.build(tree(racks=2, hosts=2))
+    others = [f"other-{number}" for number in range(6)]
+    hall.make(*(podgroup(name) for name in others))
+
+    def serving(image: str) -> Json:
+        cliques = [workers("leader", 1, gpus=8), workers("w", 2, gpus=4)]
+        for each in cliques:
+            each["spec"]["podSpec"]["containers"][0]["image"] = image
+        return podcliqueset("llm", cliques, **packed("rack"))
+
+    def places(image: str) -> dict[str, str]:
+        hall.running("llm", 3)
+        found = hall.pods("llm")
+        assert {each["spec"]["containers"][0]["image"] for each in found} == {image}
+        return {
+            each["metadata"]["labels"]["grove.io/podclique"]
+            + each["metadata"]["labels"]["grove.io/podclique-pod-index"]: each["spec"]["nodeName"]
+            for each in found
+        }
+
+    def score() -> str:
+        return str(hall.group("llm-0")["metadata"]["annotations"]["spinney.dev/placement-score"])
+
+    hall.apply(serving("first"))
+    before = hall.eventually(lambda: places("first"), "the set runs")
+    reached = score()
+    hall.make(*(pod(f"{name}-0", name, 4) for name in others))
+    hall.eventually(lambda: len(hall.bound("other")) == 4, "the other rack is full")
+    for image in ("second", "third", "fourth"):
+        hall.apply(serving(image))
+        assert hall.eventually(lambda image=image: places(image), f"the update to {image}") == before
+        assert score() == reached
+    assert len(hall.bound("other")) == 4
+
+
 def test_k14_when_several_nodes_are_lost_at_once_the_rest_of_the_gang_stays(hall: Hall) -> None:
     hall.build(tree(racks=2, hosts=6))
     hall.apply(podcliqueset("llm", [workers("w", 4)], **packed("rack")))

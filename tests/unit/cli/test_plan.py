@@ -248,7 +248,8 @@ def test_other_owners_of_pods_become_the_gangs_that_they_are_grouped_into(
     example: str, count: int | None, pods: int | None
 ) -> None:
     topologies = list(yaml.safe_load_all((EXAMPLES / "topologies" / "gb200.yaml").read_text()))
-    manifests = list(yaml.safe_load_all((EXAMPLES / "workloads" / example).read_text()))
+    text = (EXAMPLES / "workloads" / example).read_text().replace("grove-topology", "gb200")
+    manifests = list(yaml.safe_load_all(text))
     nodes = ("--nodes", str(EXAMPLES / "nodes" / "gb200.yaml"))
     result = run("-f", "-", *nodes, "-o", "json", text=yaml.safe_dump_all([*topologies, *manifests]))
     found = json.loads(result.stdout)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from spinney.drive.apply.write import ANY
 from spinney.sim.world import World
 from unit.operator.operator_world import clique, condition, group, in_world, names, podcliqueset
 
@@ -131,5 +132,34 @@ def test_g1_a_breach_that_heals_in_time_takes_nothing_down() -> None:
             await world.nodes.cordon(node, False)
         await asyncio.sleep(7200)
         assert await _uids(world) == before
+
+    in_world(scenario)
+
+
+def test_g1_what_was_scaled_keeps_its_count_when_its_gang_is_terminated() -> None:
+    """The set is asked for two replicas, the group for three, the clique for four: none of it is in the template."""
+    whole = podcliqueset("d", [clique("a", annotations=SICK), clique("b"), clique("w")], [group("g", ["w"], 1, 1)])
+    whole["spec"]["template"]["terminationDelay"] = "10m"
+
+    async def scenario(world: World) -> None:
+        await world.apply(whole)
+        await asyncio.sleep(30)
+        for kind, name, count in (
+            ("PodCliqueSet", "d", 2),
+            ("PodCliqueScalingGroup", "d-0-g", 3),
+            ("PodClique", "d-0-b", 4),
+        ):
+            found = await world.get(kind, name)
+            assert found is not None
+            ref = world.ref(found | {"apiVersion": "grove.io/v1alpha1", "kind": kind})
+            await world.door.scale(ref, count, ANY)
+        await asyncio.sleep(60)
+        before = await _uids(world)
+        await asyncio.sleep(700)
+        assert {"d-0-a", "d-0-b"} <= _changed(before, await _uids(world))
+        counts = {each["metadata"]["name"]: each["spec"]["replicas"] for each in await world.list("PodClique")}
+        assert (counts["d-0-b"], counts["d-1-b"]) == (4, 1)
+        assert len(await world.list("Pod", labels="grove.io/podclique=d-0-b")) == 4
+        assert {"d-0-g-2-w", "d-1-g-0-w"} <= counts.keys()
 
     in_world(scenario)

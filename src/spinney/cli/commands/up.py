@@ -124,6 +124,13 @@ Examples:
     "times. Besides there is localhost/busybox:1.",
 )
 @click.option(
+    "--third-party/--no-third-party",
+    default=True,
+    show_default=True,
+    help="Serve the kinds of Kubeflow, JobSet, LeaderWorkerSet, Ray and Knative, and make their pods. Without it their "
+    "own definitions and controllers can be installed.",
+)
+@click.option(
     "-f",
     "--filename",
     "manifests",
@@ -146,6 +153,7 @@ def up(
     real: bool,
     kubelets: int | None,
     images: tuple[Path, ...],
+    third_party: bool,
     manifests: tuple[Path, ...],
     **moves: Any,
 ) -> None:
@@ -172,5 +180,6 @@ def up(
         choices,
         kubelets or 0,
         images,
+        third_party,
     )
     raise SystemExit(run(options))

@@ -46,6 +46,7 @@ from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.scheduler.caches import PRIORITY_CLASSES
 from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE
+from spinney.sim.controllers import third_party
 from spinney.sim.kubernetes.assets import Assets, StartFailed, find_or_build_assets
 from spinney.sim.kubernetes.control_plane import (
     DEFAULT_CONTROLLERS,
@@ -83,6 +84,7 @@ class StackOptions:
     scheduler: SchedulerChoices = NOTHING_SAID
     kubelets: int = 0
     images: tuple[Path, ...] = ()
+    third_party: bool = True
 
     def check(self) -> None:
         if self.kubelets and not self.real:
@@ -230,7 +232,7 @@ async def embedded(options: StackOptions, plugins: Sequence[AdmissionPlugin] = (
             )
             transport = InProcessTransport(server, ADMIN)
             await install_rights(transport)
-            await install_kinds(transport, _converted_here())
+            await install_kinds(transport, [*_converted_here(), *_third_party(options)])
             yield ApiServer(
                 shown, transport, lambda: None, lambda role: InProcessTransport(server, role_identity(role))
             )
@@ -251,6 +253,10 @@ async def install_kinds(transport: Transport, definitions: list[Object]) -> None
         outcome = await door.create(PRIORITY_CLASSES.ref(each["metadata"]["name"]), each)
         if not isinstance(outcome, Exists):  # its value is its maker's and cannot be changed
             written(outcome)
+
+
+def _third_party(options: StackOptions) -> list[Object]:
+    return third_party.definitions() if options.third_party else []
 
 
 def _converted_here() -> list[Object]:
@@ -364,7 +370,7 @@ async def real(
                     return found
 
                 await install_rights(transport)
-                await install_kinds(transport, _unconverted())
+                await install_kinds(transport, [*_unconverted(), *_third_party(options)])
                 judged = await held.enter_async_context(
                     running_webhook(configuration, admin, transport, as_role("webhook"))
                 )

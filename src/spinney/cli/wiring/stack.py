@@ -34,7 +34,7 @@ from spinney.drive.client.http.transport import Transport
 from spinney.drive.operator.settings_from_config import settings_of
 from spinney.drive.operator.startup import StartupFailed
 from spinney.drive.roles import Roles, RoleSettings, RoleTransports, record_keys
-from spinney.sim.controllers.manager import ALL
+from spinney.sim.controllers.manager import ALL, THIRD_PARTY
 from spinney.sim.kubernetes.assets import AssetsUnavailable, StartFailed
 from spinney.sim.stack import Parts, Stack
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, apply_all, read_manifests
@@ -171,7 +171,7 @@ async def _up(
     started = time.monotonic()
     async with server as api:
         await api.judged()
-        controllers = _NOT_UPSTREAM if options.real else ALL
+        controllers = [*(_NOT_UPSTREAM if options.real else ALL), *(THIRD_PARTY if options.third_party else ())]
         beside = options.kubelets > 0
         async with running_roles(api, nodes, configuration, controllers, options.scheduler, beside) as roles:
             applied = await _apply(api.transport, manifests)

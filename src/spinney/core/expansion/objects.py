@@ -6,15 +6,26 @@ Never shares a part of an observed object with a written one: changed parts are 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
 
 from kube_apimachinery.generated_names import spelled
 from kube_apimachinery.times import format_time
-from spinney.api.changes import Create, Delete, Json, Patch, Resource, SetStatus, Target, resource_of
+from spinney.api.changes import (
+    Change,
+    ChangeSet,
+    Create,
+    Delete,
+    Json,
+    Patch,
+    Resource,
+    SetStatus,
+    Target,
+    resource_of,
+)
 from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
@@ -96,6 +107,19 @@ def new_object(
 def is_owned_by(metadata: ObjectMeta, owner: ObjectMeta) -> bool:
     found = metadata.controller
     return found is not None and found.uid == owner.uid
+
+
+def adopting(changes: ChangeSet, orphan: Callable[[Target], ObjectMeta | None]) -> ChangeSet:
+    """What is to be made and is there without an owner is taken over instead, as it is. `orphan`: finds it by name."""
+    return replace(changes, changes=tuple([_adopted(change, orphan) for change in changes.changes]))
+
+
+def _adopted(change: Change, orphan: Callable[[Target], ObjectMeta | None]) -> Change:
+    found = orphan(change.target) if isinstance(change, Create) else None
+    if found is None or not isinstance(change, Create):
+        return change
+    owners = {"ownerReferences": change.body["metadata"]["ownerReferences"]}
+    return Patch(change.target, {"metadata": owners}, found.uid, found.resource_version)
 
 
 def to_builtins(value: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from kube_apimachinery.quantity import read_number
 from spinney.api import generated_names, scaled_gangs
 from spinney.api.changes import Change, ChangeSet, Json
 from spinney.api.kinds.podclique import PodClique
@@ -26,6 +27,7 @@ from spinney.api.labels import (
     PLACEMENT_SCORE,
     PODCLIQUESET_REPLICA_INDEX,
     PODGANG,
+    REPLICAS,
     SCALED_GANGS,
     SCHEDULER_NAME,
     SPINNEY_PREFIX,
@@ -61,14 +63,20 @@ _NOT_MIRRORED = ("kubectl.kubernetes.io/last-applied-configuration",)
 
 
 def create(
-    podcliqueset: PodCliqueSet, gang: Gang, spec: PodGangSpec, resolved_topology: ResolvedTopology, backend: Backend
+    podcliqueset: PodCliqueSet,
+    gang: Gang,
+    spec: PodGangSpec,
+    resolved_topology: ResolvedTopology,
+    backend: Backend,
+    scaled: Mapping[str, int] = {},
 ) -> Change:
-    """The creation of a PodGang."""
+    """The creation of a PodGang. `scaled`: pods of the cliques that have another number than their templates say."""
     metadata = podcliqueset.metadata
+    annotations = _annotations(podcliqueset, gang, spec, resolved_topology, backend)
     return new_object(
         PODGANGS.at(gang.name, metadata.namespace),
         labels=_labels(podcliqueset, gang, backend),
-        annotations=_annotations(podcliqueset, gang, spec, resolved_topology, backend),
+        annotations=annotations | _noted(scaled),
         owner=owner_reference(PODCLIQUESETS, metadata),
         spec=to_builtins(spec),
     )
@@ -81,13 +89,25 @@ def refresh(
     resolved_topology: ResolvedTopology,
     backend: Backend,
     live: PodGang,
+    scaled: Mapping[str, int],
 ) -> tuple[Change, ...]:
     """The patch of an existing PodGang. Keys that others set stay; keys mirrored from the set follow it."""
-    annotations = _annotations(podcliqueset, gang, spec, resolved_topology, backend)
+    annotations = _annotations(podcliqueset, gang, spec, resolved_topology, backend) | _noted(scaled)
     labels = _labels(podcliqueset, gang, backend)
-    changed = metadata_patch(live.metadata, labels, annotations, (TOPOLOGY_NAME, TIED_TO, SCALED_GANGS))
+    changed = metadata_patch(live.metadata, labels, annotations, (TOPOLOGY_NAME, TIED_TO, SCALED_GANGS, REPLICAS))
     different = difference(to_builtins(live.spec), to_builtins(spec))
     return patch_object(PODGANGS, live.metadata, {"metadata": changed, "spec": different})
+
+
+def _noted(scaled: Mapping[str, int]) -> dict[str, str]:
+    return {REPLICAS: ",".join(f"{name}={scaled[name]}" for name in sorted(scaled))} if scaled else {}
+
+
+def scaled_cliques(gang: PodGang) -> dict[str, int]:
+    """The numbers of pods that cliques had been scaled to, by name: they outlive a termination of the gang."""
+    parts = [part.partition("=") for part in gang.metadata.annotations.get(REPLICAS, "").split(",")]
+    found = {name: read_number(count) for name, _, count in parts}
+    return {name: count for name, count in found.items() if name and count is not None}
 
 
 def spec_of(

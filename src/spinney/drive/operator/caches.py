@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from spinney.api.builtin.surroundings import Service
 from spinney.api.builtin.workloads import HorizontalPodAutoscaler
-from spinney.api.changes import Json, Resource
+from spinney.api.changes import Json, Resource, Target
 from spinney.api.kinds.clustertopology import AnyTopology, ClusterTopology, ClusterTopologyBinding, in_force
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliquescalinggroup import PodCliqueScalingGroup
@@ -71,6 +71,16 @@ class OperatorCaches:
         self.accounts = self._ours(objects.SERVICE_ACCOUNTS, PartialObject)
         self.roles = self._ours(objects.ROLES, Role)
         self.bindings = self._ours(objects.ROLE_BINDINGS, PartialObject)
+        self._made: dict[Resource, RecordedCache[Any]] = {
+            objects.PODCLIQUES: self.cliques,
+            objects.SCALING_GROUPS: self.groups,
+            objects.PODGANGS: self.gangs,
+            objects.SERVICES: self.services,
+            objects.AUTOSCALERS: self.autoscalers,
+            objects.SERVICE_ACCOUNTS: self.accounts,
+            objects.ROLES: self.roles,
+            objects.ROLE_BINDINGS: self.bindings,
+        }
         self.pods = self._ours(objects.PODS, Pod)
         self.claims = self._ours(objects.CLAIMS, PartialObject) if has_claims else None
         self.claim_templates: RecordedCache[Json] | None = (
@@ -119,6 +129,16 @@ class OperatorCaches:
     def topology(self, name: str) -> AnyTopology | None:
         """The topology of that name, of whichever kind counts (T8)."""
         return in_force(self.topology_bindings.get(("", name)), self.topologies.get(("", name)))
+
+    def orphan(self, target: Target, podcliqueset: str) -> ObjectMeta | None:
+        """An object that was made for a set of this name and belongs to nobody now; None: there is none."""
+        cache = self._made.get(target.resource)
+        found = cache.get((target.namespace, target.name)) if cache is not None else None
+        if found is None or found.metadata.owner_references or found.metadata.deletion_timestamp is not None:
+            return None
+        labels = found.metadata.labels
+        is_ours = labels.get(APP_MANAGED_BY) == MANAGED_BY_OPERATOR and labels.get(APP_PART_OF) == podcliqueset
+        return found.metadata if is_ours else None
 
     def cliques_of(self, podcliqueset: PodCliqueSet) -> list[PodClique]:
         """The PodCliques of a PodCliqueSet and of its scaling groups."""

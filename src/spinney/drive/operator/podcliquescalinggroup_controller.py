@@ -8,7 +8,7 @@ from spinney.api.changes import ChangeSet
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.expansion import scaling_group
-from spinney.core.expansion.objects import SCALING_GROUPS
+from spinney.core.expansion.objects import SCALING_GROUPS, adopting
 from spinney.core.expansion.podcliqueset import podcliqueset
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
@@ -43,7 +43,8 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
         claims = views.claims_of(found.metadata)
         revisions = views.revisions(above)
         observed = scaling_group.Observed(above, group, owned, revisions, claims, context.clock.now(), mnnvl)
-        return scaling_group.expand(found, observed)
+        name = above.metadata.name
+        return adopting(scaling_group.expand(found, observed), lambda target: views.orphan(target, name))
 
     def of_set(change: Change[PodCliqueSet]) -> Iterable[Key]:
         if same_wish(change) and same_progress(change):

@@ -11,7 +11,7 @@ from spinney.api.changes import ChangeSet
 from spinney.api.kinds.podclique import PodClique
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.core.expansion.components.compute_domains import drop_finalizer
-from spinney.core.expansion.objects import PODCLIQUESETS
+from spinney.core.expansion.objects import PODCLIQUESETS, adopting
 from spinney.core.expansion.podclique.pod_state import Pod, is_gone
 from spinney.core.expansion.podcliqueset import podcliqueset
 from spinney.drive.client.informers.cache import Change
@@ -28,7 +28,8 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
         found = views.sets.get(key)
         if found is None:
             return ChangeSet(tuple(change for each in views.domains_of(*key) for change in drop_finalizer(each)))
-        return podcliqueset.expand(found, _observed(context, found))
+        expanded = podcliqueset.expand(found, _observed(context, found))
+        return adopting(expanded, lambda target: views.orphan(target, found.metadata.name))
 
     def of_child(change: Change[Any]) -> Iterable[Key]:
         return owner_keys(change, "PodCliqueSet")

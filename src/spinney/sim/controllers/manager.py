@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from kube_apimachinery.clock import Clock, Dice
@@ -17,7 +18,7 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Done, RequeueAfter, Result, Source
-from spinney.sim.controllers import claims, deployment, disruption, job, replicaset, statefulset
+from spinney.sim.controllers import claims, deployment, disruption, job, replicaset, statefulset, third_party
 from spinney.sim.controllers.children import adopt, adopt_pods
 from spinney.sim.controllers.effects import Create, Decision, carry_out
 from spinney.sim.objects import (
@@ -41,6 +42,8 @@ from spinney.sim.objects import (
 _GATHER_S = 0.2
 
 ALL = ("claim", "deployment", "disruption", "job", "replicaset", "serviceaccount", "statefulset")
+THIRD_PARTY = tuple(sorted(each.name for each in third_party.WORKLOADS))
+"""Controllers of kinds whose definitions are not part of Kubernetes: they have to be there."""
 
 
 class Controllers:
@@ -54,7 +57,7 @@ class Controllers:
         self._client = client
         self._clock = clock
         self._dice = dice
-        makers = {
+        makers: dict[str, Callable[[], Controller[Key]]] = {
             "claim": self._claims,
             "deployment": self._deployments,
             "disruption": self._budgets,
@@ -62,6 +65,7 @@ class Controllers:
             "replicaset": self._replicasets,
             "serviceaccount": self._service_accounts,
             "statefulset": self._statefulsets,
+            **{each.name: partial(self._third_party, each) for each in third_party.WORKLOADS},
         }
         unknown = sorted(set(which) - set(makers))
         if unknown:
@@ -163,6 +167,24 @@ class Controllers:
 
         sources: list[Source[Key]] = [Source(statefulsets, _itself), Source(known, _nobody)]
         return self._controller("statefulset", sources, [self._pods_of("StatefulSet")], decide)
+
+    def _third_party(self, workload: third_party.Workload) -> Controller[Key]:
+        found = self._views.of(workload.resource)
+        children = self._views.of(workload.through) if workload.through is not None else None
+
+        def decide(key: Key) -> Decision:
+            owner = found.get(key)
+            if owner is None:
+                return Decision()
+            below = children.by("owner", owned_by(owner)) if children is not None else []
+            return third_party.decide(workload, owner, self._owned(owner), below, self._clock.now())
+
+        def of_child(change: Change[Json]) -> Iterable[Key]:
+            return _json_owner_keys(change.new or change.old, workload.kind)
+
+        sources: list[Source[Key]] = [Source(found, _itself)]
+        sources += [Source(children, of_child)] if children is not None else []
+        return self._controller(workload.name, sources, [self._pods_of(workload.kind)], decide)
 
     def _budgets(self) -> Controller[Key]:
         budgets = self._views.of(BUDGETS)

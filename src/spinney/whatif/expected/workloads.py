@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from kube_apimachinery.quantity import read_number
 from spinney.api.changes import Json
 from spinney.api.labels import (
     JOB_COMPLETION_INDEX,
     JOB_NAME,
     JOBSET_REPLICATED_JOB,
+    KNATIVE_MIN_SCALE,
     KUBEFLOW_JOB_ROLE,
+    KUBEFLOW_REPLICA_INDEX,
     KUBEFLOW_REPLICA_TYPE,
     LWS_GROUP_INDEX,
     LWS_WORKER_INDEX,
@@ -176,7 +179,7 @@ def _kubeflow(owner: Json, registry: Registry) -> Iterator[ExpectedPods]:
         labels = {KUBEFLOW_REPLICA_TYPE: kind, KUBEFLOW_JOB_ROLE: "master" if kind in ("master", "chief") else kind}
         for index in range(_count(owner, asked, "replicas", 1) or 0):
             name = f"{owner['metadata']['name']}-{kind}-{index}"
-            pod = _pod(owner, asked, where, name, registry, labels)
+            pod = _pod(owner, asked, where, name, registry, {**labels, KUBEFLOW_REPLICA_INDEX: str(index)})
             waves[int(late and kind == "launcher")].append(pod)
     for wave, pods in waves.items():
         if pods:
@@ -210,6 +213,25 @@ def _ray(owner: Json, registry: Registry) -> Iterator[ExpectedPods]:
     yield ExpectedPods(tuple(pods), owners=owners)
 
 
+def _knative_service(owner: Json, registry: Registry) -> Iterator[ExpectedPods]:
+    """The pods of its newest revision."""
+    template = _inner(owner, _part(owner, "spec"), "template", "spec")
+    name = f"{owner['metadata']['name']}-{owner['metadata'].get('generation', 1):05}"
+    revision = _child(owner, owner["apiVersion"], "Revision", name, template, registry)
+    for expected in _knative_revision(revision, registry):
+        yield ExpectedPods(expected.pods, owners=(revision, owner))
+
+
+def _knative_revision(owner: Json, registry: Registry) -> Iterator[ExpectedPods]:
+    """As many pods as its minimum scale says; there is no traffic to ask for more."""
+    stated = str((owner["metadata"].get("annotations") or {}).get(KNATIVE_MIN_SCALE, "1"))
+    least = max(read_number(stated) or 1, 1)
+    registry.require(owner, least)
+    holder = {"template": {"spec": owner["spec"]}}
+    names = [f"{owner['metadata']['name']}-deployment-{index}" for index in range(least)]
+    yield ExpectedPods(tuple(_pod(owner, holder, "spec", name, registry) for name in names), owners=(owner,))
+
+
 KINDS: Mapping[tuple[str, str], Make] = {
     ("", "Pod"): _pods,
     ("batch", "Job"): _job,
@@ -221,6 +243,8 @@ KINDS: Mapping[tuple[str, str], Make] = {
     ("leaderworkerset.x-k8s.io", "LeaderWorkerSet"): _leader_worker_set,
     **{("kubeflow.org", kind): _kubeflow for kind in _KUBEFLOW},
     **{("ray.io", kind): _ray for kind in _RAY},
+    ("serving.knative.dev", "Revision"): _knative_revision,
+    ("serving.knative.dev", "Service"): _knative_service,
 }
 """Third-party kinds by API group and kind, in any version."""
 

@@ -33,16 +33,24 @@ from spinney.core.expansion.podclique import desired_pod
 from spinney.core.expansion.podcliqueset.set_layout import Member, Revisions, pod_count
 
 
-def clique(podcliqueset: PodCliqueSet, member: Member, revisions: Revisions, owner: Json, mnnvl: bool) -> Create:
-    """The creation of a PodClique."""
+def clique(
+    podcliqueset: PodCliqueSet,
+    member: Member,
+    revisions: Revisions,
+    owner: Json,
+    mnnvl: bool,
+    replicas: int | None = None,
+) -> Create:
+    """The creation of a PodClique. `replicas`: what it had been scaled to; None: as its template says."""
     metadata = podcliqueset.metadata
+    count = pod_count(member.template) if replicas is None else replicas
     return new_object(
         PODCLIQUES.at(member.name, metadata.namespace),
         labels=_labels(podcliqueset, member, revisions),
         annotations=_annotations(member),
         owner=owner,
         finalizers=[FINALIZER_PODCLIQUE],
-        spec=_spec(podcliqueset, member, mnnvl) | {"replicas": pod_count(member.template)},
+        spec=_spec(podcliqueset, member, mnnvl) | {"replicas": count},
     )
 
 

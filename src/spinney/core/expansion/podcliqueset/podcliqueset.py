@@ -59,6 +59,7 @@ from spinney.core.expansion.podclique.pod_state import Pod, has_scheduled
 from spinney.core.expansion.podclique.podclique import Claims
 from spinney.core.expansion.podcliqueset import rolling_update
 from spinney.core.expansion.podcliqueset.set_layout import (
+    Gang,
     Group,
     Member,
     Revisions,
@@ -66,6 +67,7 @@ from spinney.core.expansion.podcliqueset.set_layout import (
     gangs_of,
     groups_of,
     index_label,
+    pod_count,
     size_of,
     standalone_members,
     without_empty_members,
@@ -228,13 +230,15 @@ def _cliques(podcliqueset: PodCliqueSet, observed: Observed) -> list[Change]:
     owner = owner_reference(PODCLIQUESETS, podcliqueset.metadata)
     own = {each.metadata.name: each for each in observed.cliques if is_owned_by(each.metadata, podcliqueset.metadata)}
     by_hand, mnnvl = waits_for_user(podcliqueset), observed.settings.mnnvl_enabled
+    scaled = {name: count for each in observed.gangs for name, count in podgang.scaled_cliques(each).items()}
     changes: list[Change] = []
     for replica in range(podcliqueset.spec.replicas):
         may_update = by_hand or is_updating(podcliqueset, replica)
         for member in standalone_members(podcliqueset, replica):
             live = own.pop(member.name, None)
             if live is None:
-                changes.append(cliques.clique(podcliqueset, member, observed.revisions, owner, mnnvl))
+                count = scaled.get(member.name)
+                changes.append(cliques.clique(podcliqueset, member, observed.revisions, owner, mnnvl, count))
             else:
                 changes += cliques.refresh(podcliqueset, member, observed.revisions, live, may_update, mnnvl)
     surplus = [change for each in own.values() for change in delete(PODCLIQUES, each.metadata)]
@@ -293,12 +297,25 @@ def _gangs(podcliqueset: PodCliqueSet, observed: Observed, resolved_topology: Re
             spec = podgang.spec_of(podcliqueset, members, resolved_topology, by_name, observed.pods)
             live = own.pop(gang.name, None)
             changes = scaled if gang.group is not None else base
+            counts = _scaled_cliques(gang, live, pods_of)
             if live is None:
-                changes.append(podgang.create(podcliqueset, gang, spec, resolved_topology, backend))
+                changes.append(podgang.create(podcliqueset, gang, spec, resolved_topology, backend, counts))
             elif live.metadata.deletion_timestamp is None:
-                changes += podgang.refresh(podcliqueset, gang, spec, resolved_topology, backend, live)
+                changes += podgang.refresh(podcliqueset, gang, spec, resolved_topology, backend, live, counts)
     surplus = [change for each in own.values() for change in delete(PODGANGS, each.metadata)]
     return [*surplus, *base, *scaled]
+
+
+def _scaled_cliques(gang: Gang, live: PodGang | None, pods_of: Mapping[str, int]) -> dict[str, int]:
+    """Numbers of pods that standalone cliques were scaled to; of one that is being made again the number that it had.
+
+    Those of a group are made as their template says: the group is what is scaled.
+    """
+    known = podgang.scaled_cliques(live) if live is not None else {}
+    alone = [member for member in gang.members if member.group is None]
+    counts = {member.name: pods_of.get(member.name, known.get(member.name)) for member in alone}
+    asked = {member.name: pod_count(member.template) for member in alone}
+    return {name: count for name, count in counts.items() if count is not None and count != asked[name]}
 
 
 def _terminate(podcliqueset: PodCliqueSet, observed: Observed) -> tuple[list[Change], float | None]:

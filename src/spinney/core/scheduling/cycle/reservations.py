@@ -406,8 +406,13 @@ class Reservations:
 def continue_numbering(first: Sequence[Placement], more: Sequence[Placement]) -> list[Placement]:
     """Placements made after others: each pod set goes on with the indices that those left."""
     taken = {(place.pods, place.index) for place in first}
-    free = {place.pods: (index for index in count() if (place.pods, index) not in taken) for place in more}
-    return [Placement(place.pods, next(free[place.pods]), place.node, place.zone) for place in more]
+    following = Counter[str]()
+    found = []
+    for place in more:
+        index = next(index for index in count(following[place.pods]) if (place.pods, index) not in taken)
+        following[place.pods] = index + 1
+        found.append(Placement(place.pods, index, place.node, place.zone))
+    return found
 
 
 def _waiting_pod(reading: ParsedGang, place: Placement) -> WaitingPod:
