@@ -64,7 +64,10 @@ def test_k1_either_level_is_enough_by_node_label_or_short_name(asked: dict[str, 
             f'{AT}[{TOPOLOGY}]: found "nowhere", expected the name of a Topology '
             "(Requested topology nowhere does not exist)",
         ),
-        ({TOPOLOGY: "network", REQUIRED: "rak"}, f'{AT}[{REQUIRED}]: found "rak", expected {LEVELS}; did you mean rack?'),
+        (
+            {TOPOLOGY: "network", REQUIRED: "rak"},
+            f'{AT}[{REQUIRED}]: found "rak", expected {LEVELS}; did you mean rack?',
+        ),
         ({TOPOLOGY: "network", PREFERRED: "block"}, f'{AT}[{PREFERRED}]: found "block", expected {LEVELS}'),
         (
             {TOPOLOGY: "network"},
