@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import structlog
 
-from cluster_kit.real_programs import CLIENT_GO, NO_CLIENT_GO, NO_REAL
+from cluster_kit.real_programs import CLIENT_GO, NO_CLIENT_GO, NO_NODE, NO_REAL
 from cluster_kit.server import Server
 from cluster_kit.servers import SERVERS, embedded_server, real_server
 from cluster_kit.space import Space
@@ -25,11 +25,13 @@ from spinney.sim.kubernetes.assets import (
     find_or_build_helm,
     find_or_build_program,
 )
+from spinney.sim.kubernetes.node.cluster import find_or_build_programs
 
 UNAVAILABLE = pytest.StashKey[str]()
 LOUD = {
     NO_REAL: "TESTS DID NOT RUN AGAINST A REAL KUBE-APISERVER",
     NO_CLIENT_GO: "TESTS WITH CLIENT-GO DID NOT RUN",
+    NO_NODE: "TESTS DID NOT RUN ON A REAL NODE",
 }
 """What is said of tests that were skipped for these reasons."""
 
@@ -70,6 +72,9 @@ def pytest_collection_finish(session: pytest.Session) -> None:
     if "client_go" in fixtures:
         with suppress(AssetsUnavailable):  # told by the fixture
             find_or_build_program(CLIENT_GO)
+    if any(item.get_closest_marker("node") for item in session.items):
+        with suppress(AssetsUnavailable):  # told by the tests
+            find_or_build_programs()
     if not any(item.get_closest_marker("real") for item in session.items):
         return
     try:

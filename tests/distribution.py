@@ -22,7 +22,7 @@ ONE_INSTALLATION = ("attack",)
 APART = ("clients", "drills", "durability", "fuzz", "kubectl", "simulation")
 """Folders whose tests share nothing but the servers of a worker."""
 
-ORDER = ("attack", "fuzz", "up", "docs", "browser", "simulation", "durability", "drills", "contract")
+ORDER = ("node", "attack", "fuzz", "up", "docs", "browser", "simulation", "durability", "drills", "contract")
 """Folders, those with the longest units first. The others come last: their many small units even the workers out."""
 
 _SERVER = re.compile(r"\[(?:.*-)?(embedded|real)(?:-.*)?\]$")

@@ -61,6 +61,7 @@ SETTINGS = {
         backends={"kai-scheduler": Capabilities(KAI.gang, KAI.required_topology, KAI.preferred_topology, numa=False)}
     ),
     "protected": AdmissionSettings(protects_managed=True),
+    "queues required": AdmissionSettings(requires_queue=True),
 }
 NUMA_LEVEL = {"domain": "numa", "key": "example.com/numa"}
 _STEP = re.compile(r"[^.\[\]]+|\[\d+\]")

@@ -52,15 +52,18 @@ def create_authority(name: str, *, now_s: float, days: int = 3650) -> Certificat
     return _signed(builder, key, key)
 
 
-def issue(authority: Certificate, hosts: Sequence[str], *, now_s: float, days: int = 365) -> Certificate:
-    """A serving certificate for these DNS names and IP addresses."""
+def issue(
+    authority: Certificate, hosts: Sequence[str], *, now_s: float, days: int = 365, client: bool = False
+) -> Certificate:
+    """A certificate for serving under these DNS names and IP addresses, or for being a client of the first name."""
+    use = ExtendedKeyUsageOID.CLIENT_AUTH if client else ExtendedKeyUsageOID.SERVER_AUTH
     issuer = _parse(authority.certificate_pem)
     key = ec.generate_private_key(ec.SECP256R1())
     builder = (
         _builder(_name(hosts[0]), issuer.subject, key.public_key(), now_s, days)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs=False), critical=True)
-        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([use]), critical=False)
         .add_extension(x509.SubjectAlternativeName([_alternative(host) for host in hosts]), critical=False)
         .add_extension(_key_id_of(issuer), critical=False)
     )

@@ -244,7 +244,7 @@ def test_b5_a_list_is_sorted_by_its_headings(page: Page) -> None:
 
 
 def test_b5_every_page_has_landmarks_labels_and_one_title(page: Page) -> None:
-    for address in ("/", "/tree", "/gangs", "/gangs/default/giant-0", "/topologies", "/history", "/plan"):
+    for address in ("/", "/tree", "/gangs", "/gangs/default/giant-0", "/queues", "/topologies", "/history", "/plan"):
         page.goto(address)
         assert page.get_by_role("main").count() == page.get_by_role("banner").count() == 1, address
         assert page.get_by_role("heading", level=1).count() == 1, address
@@ -291,6 +291,7 @@ def test_b5_nothing_is_wider_than_a_phone(stack: Spinney, visit: Callable[..., V
         "/gangs",
         "/gangs/default/giant-0",
         "/gangs/default/chat-0",
+        "/queues",
         "/topologies",
         "/history",
     ):

@@ -21,6 +21,7 @@ from spinney.sim.kubernetes.assets import (
     find_or_build_helm,
     find_or_build_program,
 )
+from spinney.sim.kubernetes.node.cluster import NodePrograms, find_or_build_programs
 
 T = TypeVar("T")
 
@@ -34,21 +35,26 @@ CLIENT_GO = Program(
 )
 NO_REAL = "no real kube-apiserver"
 NO_CLIENT_GO = "no client-go"
+NO_NODE = "no real node"
 
 
 def real_programs() -> Assets:
-    return _found(find_or_build_assets)
+    return found(find_or_build_assets)
 
 
 def helm_program() -> Path:
-    return _found(find_or_build_helm)
+    return found(find_or_build_helm)
+
+
+def node_programs() -> NodePrograms:
+    return found(find_or_build_programs, NO_NODE)
 
 
 def client_go_program() -> Path:
-    return _found(lambda: find_or_build_program(CLIENT_GO), NO_CLIENT_GO)
+    return found(lambda: find_or_build_program(CLIENT_GO), NO_CLIENT_GO)
 
 
-def _found(find: Callable[[], T], without: str = f"{NO_REAL} and kubectl") -> T:
+def found(find: Callable[[], T], without: str = f"{NO_REAL} and kubectl") -> T:
     try:
         return find()
     except AssetsUnavailable as unavailable:

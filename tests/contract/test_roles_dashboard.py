@@ -87,7 +87,7 @@ def test_b5_c8_the_pages_use_every_right_of_their_role_and_no_other(role_server:
         space.create(SETS, podcliqueset()).ok(201)
         with httpx.Client(base_url=address, timeout=30.0) as client:
             eventually(lambda: _is_placed(client), "the gang is placed", DEADLINE_S)
-            for page in ("/", "/tree", "/gangs", "/gangs/default/set-0", "/topologies", "/plan"):
+            for page in ("/", "/tree", "/gangs", "/gangs/default/set-0", "/queues", "/topologies", "/plan"):
                 assert client.get(page).status_code == 200, page
             for manifest in manifests():
                 answer = client.post("/plan", data={"manifest": json.dumps(manifest)})
@@ -108,7 +108,7 @@ def test_a_pod_of_5000_digits_hides_nothing_from_the_pages_nor_from_plans(role_s
         space.create(SETS, podcliqueset()).ok(201)
         with httpx.Client(base_url=address, timeout=30.0) as client:
             eventually(lambda: _is_placed(client), "the gang is placed", DEADLINE_S)
-            for page in ("/", "/tree", "/gangs", "/gangs/default/set-0", "/topologies", "/plan"):
+            for page in ("/", "/tree", "/gangs", "/gangs/default/set-0", "/queues", "/topologies", "/plan"):
                 assert client.get(page).status_code == 200, page
             small = {**podcliqueset(), "metadata": {"name": "another"}}
             answer = client.post("/plan", data={"manifest": json.dumps(small)})

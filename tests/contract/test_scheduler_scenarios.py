@@ -478,3 +478,20 @@ def test_k3_parts_of_a_group_written_by_hand_have_racks_of_their_own(hall: Hall)
     hall.running("a", 11)
     racks = {name: set(hall.domains(hall.bound(f"a-{name}").values())) for name in sizes}
     assert racks == {"s0": {"z0/z0-b0/z0-b0-r1"}, "s1": {"z0/z0-b0/z0-b0-r1"}, "s2": {"z0/z0-b0/z0-b0-r0"}}
+
+
+# What pods name
+
+
+def test_k8_a_pod_waits_for_its_config_map_is_told_so_and_goes_when_it_is_made(hall: Hall) -> None:
+    hall.build(tree(hosts=2))
+    members = pods("a", 2)
+    members[1]["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "config"}}]
+    hall.make(podgroup("a", 2), *members)
+    missing = 'configmap "config" not found, which containers[main].envFrom names'
+    hall.says("a", missing)
+    hall.tells("a-1", missing)
+    assert missing in str(hall.explain("a"))
+    assert hall.bound("a-") == {}
+    hall.space.create("configmaps", {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "config"}}).ok(201)
+    hall.running("a-", 2)

@@ -22,7 +22,7 @@ from spinney.core.expansion.podcliqueset import topology_resolution
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CHANGELOG.md", *(ROOT / "docs").rglob("*.md")])
 REQUIREMENTS = ROOT / "docs" / "requirements.md"
-COUNTS = {"T": 8, "C": 9, "L": 6, "P": 10, "G": 12, "S": 4, "D": 13, "K": 17, "B": 9, "INV": 13, "LIVE": 4, "R": 14}
+COUNTS = {"T": 8, "C": 9, "L": 6, "P": 10, "G": 12, "S": 4, "D": 13, "K": 17, "B": 10, "INV": 13, "LIVE": 4, "R": 14}
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`[^`\n]*`")
 _NAMED = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")

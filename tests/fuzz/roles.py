@@ -32,7 +32,8 @@ from spinney.drive.client.codec import Broken, codec_for
 from spinney.drive.client.errors import ClientError, TransportError
 from spinney.drive.client.http.transport import Response
 from spinney.drive.client.informers.cache import Cache, OwnWrites
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.paths import Key, ResourcePath
 from spinney.drive.controller.controller import Controller
@@ -178,6 +179,7 @@ class Roles:
             seen.cluster_topologies,
             seen.topology_bindings,
             cast("Any", made),
+            seen.queues,
         )
         return shadow, Model(pages)
 

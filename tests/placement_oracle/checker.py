@@ -7,7 +7,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from itertools import combinations
 
+from placement_oracle.between import broken
 from placement_oracle.disruption import unlawful_moves, unlawful_victims
 from placement_oracle.reading import Document, Gang, TreeNode, World, read
 from placement_oracle.rules import half_placed, misplaced, satisfied
@@ -82,7 +84,7 @@ def _wrong(world: World, gang: Gang, answers: list[Document], number: int) -> It
         yield from misplaced(state, gang, new, waiting=bool(answer.get("waits")))
     yield from half_placed(gang, state.live(gang.name), new)
     if world.options.get("extras") == "skip":
-        yield from _not_minimal(gang, state.live(gang.name), new)
+        yield from _not_minimal(world, gang, state.live(gang.name), new)
     yield from _waits(before, gang, answer, new)
     yield from _statements(world, gang, answer, state.live(gang.name) + new)
 
@@ -119,12 +121,19 @@ def _left_over(gang: Gang, state: State) -> Iterator[TreeNode]:
     return (leaf for path, leaf in gang.leaf.items() if live[path] < leaf.count)
 
 
-def _not_minimal(gang: Gang, live: list[Member], new: list[Member]) -> Iterator[str]:
-    """With `extras: skip` no pod and no child is placed that the minimum does not need."""
+def _not_minimal(world: World, gang: Gang, live: list[Member], new: list[Member]) -> Iterator[str]:
+    """With `extras: skip` no pod and no child is placed that the minimum does not need.
+
+    A child beyond `minGroups` is needed where pods outside it have to be near to its pods, and to nobody else there.
+    """
     for node in gang.root.walk():
         getting = [child for child in node.children if hosts_below(child, new)]
-        if getting and sum(satisfied(child, live + new) for child in node.children) > node.least:
-            yield f"{node.path!r}: an optional child is placed although extras are skipped"
+        spare = sum(satisfied(child, live + new) for child in node.children) - node.least
+        for some in (each for size in range(1, spare + 1) for each in combinations(getting, size)):
+            rest = [member for member in new if not any(hosts_below(child, [member]) for child in some)]
+            if not list(broken(world, gang, live, rest)):
+                yield f"{node.path!r}: an optional child is placed although extras are skipped"
+                break
     for path, leaf in gang.leaf.items():
         fresh = sum(path == other for other, _ in new)
         if fresh and fresh + sum(path == other for other, _ in live) > leaf.min:

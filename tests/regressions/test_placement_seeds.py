@@ -17,6 +17,9 @@ SEEDS: list[tuple[Profile, int]] = [
     ("full", 805502146),  # extra pods for a child below its minimum
     ("full", 805502150),  # running members that break a rule by themselves
     ("full", 805507592),
+    ("affinity", 383971132),  # one group of two is enough, but each has to be near to the other
+    ("affinity", 383955961),  # an optional group that has to be near to pods of a later one
+    ("affinity", 383971882),
 ]
 
 

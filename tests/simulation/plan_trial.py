@@ -15,7 +15,18 @@ from random import Random
 from typing import Any
 
 from kube_embedded.server.embedded import ServerOptions, build
-from simulation.plan_workloads import CLASSES, QUEUES, grown, nodes, workload
+from simulation.plan_workloads import (
+    CLASSES,
+    GPU,
+    QUEUES,
+    SHARED,
+    borrowing,
+    grown,
+    in_queue,
+    nodes,
+    shared_queues,
+    workload,
+)
 from simulation.trial import hush
 from spinney.api.dynamo_conversion import from_list_form
 from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
@@ -45,6 +56,7 @@ from spinney.whatif.workloads import WorkloadNotFound, read_explanation
 Json = dict[str, Any]
 NAMES = frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})
 _POD = re.compile(r"pods? default/[\w.-]+")
+_TAKER = re.compile(r"workload \S+")
 GROVE = ("PodCliqueSet", "DynamoGraphDeployment", "PodGroup")
 
 
@@ -80,16 +92,24 @@ async def whole_stack(sim: Sim, described: str) -> AsyncIterator[World]:
         yield world
 
 
-def play(seed: int, workloads: int = 10) -> Trial:
-    """One world; each workload is planned, applied, compared, and sometimes taken away."""
+def play(seed: int, workloads: int = 10, shared: bool = False) -> Trial:
+    """One world; each workload is planned, applied, compared, and sometimes taken away.
+
+    `shared`: queues share it, which lend and borrow.
+    """
     hush()
-    trial, dice = Trial(seed), Random(f"plan {seed}")
+    trial, dice = Trial(seed), Random(f"plan {seed}{' shared' if shared else ''}")
 
     async def main(sim: Sim) -> None:
         async with whole_stack(sim, nodes(dice)) as world:
+            if shared:
+                gpus = sum(int(node["status"]["allocatable"][GPU]) for node in await world.list("Node"))
+                await world.apply([*shared_queues(dice), borrowing(dice, gpus)])
+                await world.settle(quiet_s=20)
             for number in range(workloads):
                 name = f"w{number}"
                 manifests = workload(dice, name)
+                manifests = in_queue(manifests, dice.choice(SHARED)) if shared else manifests
                 is_there = await _compare(world, trial, name, manifests)
                 if is_there and dice.random() < 0.3 and (more := grown(manifests)) is not None:
                     await _compare(world, trial, name, [more], grows=True)
@@ -131,6 +151,13 @@ async def _compare(world: World, trial: Trial, name: str, manifests: list[Json],
     expected = sorted(victim.pod for gang in forecast.gangs for victim in gang.victims)
     if victims != expected:
         trial.different.append(f"{kind} {name}: planned to evict {expected}, evicted {victims}")
+    whys = {_TAKER.sub("workload", victim.why) for gang in forecast.gangs for victim in gang.victims if not victim.to}
+    trial.figures["reclaims"] += sum("Queue" in why for why in whys)
+    said = {
+        _TAKER.sub("workload", event["message"]) for event in await world.list("Event") if event["reason"] == "Evict"
+    }
+    if not whys <= said:
+        trial.different.append(f"{kind} {name}: planned to say {sorted(whys - said)}, said {sorted(said)}")
     return True
 
 

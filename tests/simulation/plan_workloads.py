@@ -38,6 +38,42 @@ for _queue in QUEUES:
         _queue["spec"]["resources"][_resource] = {"quota": -1, "limit": -1}
 
 
+SHARED = ("lends", "borrows", "deep-one", "deep-two")
+"""Leaf queues that share the cluster: what one does not ask for the others borrow, until it does."""
+
+
+def shared_queues(dice: Random) -> list[Json]:
+    """Two teams, and a department of two, with small quotas and different weights."""
+    parents = {"lends": "", "borrows": "", "deep": "", "deep-one": "deep", "deep-two": "deep"}
+    found = []
+    for name, parent in parents.items():
+        gpu = {"quota": dice.choice([0, 4, 8, 16, 24]), "overQuotaWeight": dice.choice([1, 1, 3]), "limit": -1}
+        resources: Json = {"gpu": gpu, "cpu": {"quota": -1, "limit": -1}, "memory": {"quota": -1, "limit": -1}}
+        spec = {"parentQueue": parent, "resources": resources, "priority": dice.choice([100, 100, 200])}
+        found.append({"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec})
+    return found
+
+
+def borrowing(dice: Random, gpus: int) -> Json:
+    """Gangs of one pod each that take most of so many GPUs for one queue."""
+    size = dice.choice([1, 2, 4])
+    metadata = {"name": "filler", "labels": {"kai.scheduler/queue": dice.choice(SHARED)}}
+    spec: Json = {"replicas": gpus * dice.choice([70, 90, 100]) // 100 // size, "template": _template(dice, size)}
+    spec["template"]["spec"].pop("nodeSelector", None)
+    spec["selector"] = {"matchLabels": {"app": "w"}}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def in_queue(manifests: list[Json], queue: str) -> list[Json]:
+    """The workload, sent to a queue."""
+    found: Json = deepcopy(manifests[-1])
+    if found["kind"] == "PodGroup":
+        found["spec"]["queue"] = queue
+    else:
+        found["metadata"].setdefault("labels", {})["kai.scheduler/queue"] = queue
+    return [*manifests[:-1], found]
+
+
 def nodes(dice: Random) -> str:
     """Racks of one to four hosts, some hosts of fewer GPUs."""
     blocks, racks, hosts = dice.randint(1, 3), dice.randint(1, 3), dice.randint(1, 4)

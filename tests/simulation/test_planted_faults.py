@@ -14,11 +14,12 @@ from simulation.processes import SchedulerProcess
 from simulation.trial import NEEDED, hush
 from spinney.api.meta import ObjectMeta
 from spinney.api.placement.problem import Gang, Group
+from spinney.core.placement.disrupt.relocation import RelocationTargets
 from spinney.core.scheduling import plan_records
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.gang_reader import GangReader
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
-from spinney.core.scheduling.cycle.preemption import RunningGang
+from spinney.core.scheduling.cycle.preemption import Preemptor, RunningGang
 from spinney.core.scheduling.gang import parsed_gang
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.plan import Plan
@@ -41,6 +42,7 @@ from spinney.sim.world import World
 from spinney.whatif.inputs.nodes import load_nodes
 from unit.operator.topologies import BLOCK, RACK, ZONE
 from unit.scheduler.scheduler_world import GPU, TOPOLOGY, pod, podgroup, pods
+from unit.scheduler.test_consolidation import owned
 from unit.scheduler.watched_world import patch
 
 Patch = pytest.MonkeyPatch
@@ -158,6 +160,29 @@ async def a_gang_that_is_above_the_share_of_its_queue(world: World) -> None:
     await world.apply([podgroup("e", 2, queue="takes"), *pods("e", 2)])
 
 
+async def two_that_stand_in_the_way(world: World, **owner: Any) -> None:
+    """Each has a part of a host of another rack, so that no rack has two whole hosts, and a gang waits for two."""
+    nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+    for name, at in (("a", nodes[0]), ("b", nodes[-1])):
+        for node in nodes:
+            await patch(world, "Node", node, {"spec": {"unschedulable": node != at}})
+        own = pod(f"{name}-0", name, 5)
+        own["metadata"].update(owner)
+        await world.apply([podgroup(name, 1), own])
+        await world.settle(quiet_s=5)
+    for node in nodes:
+        await patch(world, "Node", node, {"spec": {"unschedulable": None}})
+    await world.apply([podgroup("c", 2, required=RACK), *pods("c", 2)])
+
+
+async def two_with_owners_that_stand_in_the_way(world: World) -> None:
+    await world.apply({**owned("x", 4), "metadata": {"name": "x"}})
+    found = await world.get("ReplicaSet", "x")
+    assert found is not None
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "x", "uid": found["metadata"]["uid"]}
+    await two_that_stand_in_the_way(world, ownerReferences=[{**owner, "controller": True}])
+
+
 async def a_gang_that_a_later_leader_planned(world: World) -> None:
     """And carried out: it has the record of that leader, which names nobody any more."""
     await world.apply(podgroup("a", 2))
@@ -261,6 +286,14 @@ def preempt_everybody(patch: Patch) -> None:
     patch.setattr(parsed_gang, "is_preemptible", lambda *_: True)
 
 
+def overlook_owners(patch: Patch) -> None:
+    patch.setattr(Preemptor, "_is_fixed", lambda *_: False)
+
+
+def move_anywhere(patch: Patch) -> None:
+    patch.setattr(RelocationTargets, "find", lambda self, moving, *_: [max(self.inventory.slots())] * len(moving))
+
+
 def overlook_later_leaders(patch: Patch) -> None:
     patch.setattr(plan_records, "verify", lambda keys, group: None)
 
@@ -285,6 +318,8 @@ PLANTED: list[tuple[str, Callable[[Patch], None], Step, Schedule | None, int]] =
     ("7", overlook_the_own_share, a_gang_that_is_above_the_share_of_its_queue, None, 0),
     ("7", overlook_limits, a_gang_that_asks_for_more_than_the_limit_of_its_queue, None, 0),
     ("7", preempt_everybody, a_gang_that_asks_for_what_a_gang_holds_that_is_not_preemptible, None, 0),
+    ("7", overlook_owners, two_that_stand_in_the_way, None, 0),
+    ("7", move_anywhere, two_with_owners_that_stand_in_the_way, None, 0),
     ("10", overlook_later_leaders, a_gang_that_a_later_leader_planned, None, 3),
 ]
 

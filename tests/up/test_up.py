@@ -333,6 +333,15 @@ class TestRefusals:
             "--real listens on loopback only",
         )
 
+    def test_a_kubelet_without_a_real_control_plane(self, up: Start) -> None:
+        self.check(up("--kubelet", "2"), 2, "--kubelet: a kubelet needs a real kube-apiserver; expected --real")
+
+    def test_an_image_for_nodes_that_run_none(self, up: Start) -> None:
+        self.check(up("--real", "--image", "app.tar"), 2, "--image: simulated nodes run no images; expected --kubelet")
+
+    def test_an_image_that_is_not_there(self, up: Start) -> None:
+        self.check(up("--real", "--kubelet", "--image", "app.tar"), 2, "--image app.tar: no such file")
+
 
 def test_an_unknown_option_is_a_usage_error(up: Up) -> None:
     status, said = up("--nonsense").refused()

@@ -28,6 +28,7 @@ _COMMANDS = {
         "Say whether workloads would fit, where, and how many copies of them.",
     ),
     "gangs": ("spinney.cli.commands.gangs", "gangs", "List gangs, those that wait first, and why they wait."),
+    "queues": ("spinney.cli.commands.gangs", "queues", "List queues with their quotas, shares and what they use."),
     "explain": ("spinney.cli.commands.explain", "explain", "Say why a workload waits, or why it is where it is."),
     "convert": (
         "spinney.cli.commands.validate",

@@ -94,6 +94,33 @@ def strategy_options(command: F) -> F:
     return every(gpu(cpu(command)))
 
 
+def consolidation_options(command: F) -> F:
+    """What may be moved for a gang that fits nowhere: `consolidate`, `most_moves`, `most_gpus`, `every_s`."""
+    count = click.IntRange(0, 10**6)
+    options = (
+        click.option(
+            "--consolidate",
+            type=click.Choice(["off", "on-request", "on"]),
+            help="Move running pods for a gang that fits nowhere: never, when spinney consolidate asks, or as soon as "
+            "all of them have a place elsewhere. Default: --config, or on unless a strategy is spread.",
+        ),
+        click.option("--max-moves", "most_moves", type=count, help="Pods for one gang. Default: --config, or 16."),
+        click.option(
+            "--max-moved-gpus", "most_gpus", type=count, help="GPUs of pods that are moved. Default: --config, or 64."
+        ),
+        click.option(
+            "--moves-every",
+            "every_s",
+            type=click.FloatRange(0, 10**6),
+            metavar="SECONDS",
+            help="So long nothing more is looked for for the same gang. Default: --config, or 60.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 class CommandGroup(click.Group):
     """A group that names the command that was probably meant."""
 

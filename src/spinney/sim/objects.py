@@ -224,12 +224,17 @@ def merged(conditions: tuple[Json, ...], ours: list[Json]) -> list[Json]:
     return [*kept, *by_type.values()]
 
 
-class Views:
-    """The caches, by what they hold."""
+KUBELET = "spinney.dev/kubelet"
+"""The label of nodes that are not simulated."""
 
-    def __init__(self, caches: SharedCaches) -> None:
+
+class Views:
+    """The caches, by what they hold. Nodes with a real kubelet, where there may be any, are not in them."""
+
+    def __init__(self, caches: SharedCaches, beside_kubelets: bool = False) -> None:
         self._caches = caches
-        self.nodes: Cache[Node] = caches.cache(Selection(NODES), Node)
+        nodes = Selection(NODES, labels=f"!{KUBELET}") if beside_kubelets else Selection(NODES)
+        self.nodes: Cache[Node] = caches.cache(nodes, Node)
         self.pods: Cache[Pod] = caches.cache(
             Selection(PODS),
             Pod,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from kube_apimachinery.clock import Clock, Dice
 from spinney.core.expansion.dynamo.generated_labels import DynamoSettings
@@ -28,13 +28,16 @@ from spinney.sim.objects import Json, Views
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What runs. `binds`: which scheduler names the first-fit binder takes; None: there is no binder.
+    """What runs. `beside_kubelets`: there are nodes that are not simulated, and real controllers that look after all.
+
+    `binds`: which scheduler names the first-fit binder takes; None: there is no binder.
 
     The others are those of `RoleSettings`: what our roles are given, if they run beside.
     """
 
     nodes: Sequence[Json] = ()
     behaviour: NodeBehaviour = field(default_factory=NodeBehaviour)
+    beside_kubelets: bool = False
     controllers: Sequence[str] = ALL
     binds: Callable[[str], bool] | None = None
     operator: Settings | None = None
@@ -57,8 +60,9 @@ class Stack:
         self.client = ApiClient(transport, dice)
         self.door = Door(transport, dice, field_manager="spinney-sim", own_writes=own_writes)
         self.caches = SharedCaches(self.client, own_writes, dice)
-        self.views = Views(self.caches)
-        self.nodes = SimulatedNodes(self.views, self.door, self.client, clock, dice, parts.behaviour)
+        self.views = Views(self.caches, parts.beside_kubelets)
+        behaviour = replace(parts.behaviour, lifecycle=parts.behaviour.lifecycle and not parts.beside_kubelets)
+        self.nodes = SimulatedNodes(self.views, self.door, self.client, clock, dice, behaviour)
         self._parts = parts
         self._controllers = Controllers(self.views, self.door, self.client, clock, dice, parts.controllers)
         takes = parts.binds

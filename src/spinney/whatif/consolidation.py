@@ -79,7 +79,7 @@ class MoveSearch:
         reading = next((entry.reading for entry in self._simulator.entries if entry.key == key), None)
         if reading is None or not reading.ready or reading.mistake:
             return ()
-        selection = place_or_preempt(self._session, self._preemptor, replace(reading, preempts=False), LIMITS)
+        selection = place_or_preempt(self._session, self._preemptor, replace(reading, preempts=False), lambda: LIMITS)
         if selection.decision.outcome != "placed":
             return ()
         return tuple(
@@ -246,7 +246,7 @@ class _SurveyRun:
     def ask(self, name: str) -> VictimSelection:
         """The moves that would let a gang fit; preemption is disabled."""
         return place_or_preempt(
-            self._session, self._preemptor, replace(self._readings[name], preempts=False), self._limits
+            self._session, self._preemptor, replace(self._readings[name], preempts=False), lambda: self._limits
         )
 
     def offer(self, name: str, selection: VictimSelection) -> ConsolidationOffer:

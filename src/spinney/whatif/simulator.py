@@ -14,7 +14,7 @@ import msgspec
 from kube_apimachinery.system_clock import system_dice
 from spinney.api.builtin.pod import Pod, PodCondition
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import EXPLANATION, PLACEMENT_SCORE, PLAN
+from spinney.api.labels import DEFAULT_QUEUE, EXPLANATION, PLACEMENT_SCORE, PLAN
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.cycle.actions import (
     Action,
@@ -22,6 +22,7 @@ from spinney.core.scheduling.cycle.actions import (
     DecidedAgain,
     DiscardRecord,
     DropPlan,
+    EvictionTarget,
     EvictRemaining,
     Nominate,
     PlanTask,
@@ -44,7 +45,8 @@ from spinney.drive.client.codec import WatchEvent
 from spinney.drive.client.errors import NotSent
 from spinney.drive.client.http.transport import Response, Stream
 from spinney.drive.client.informers.cache import Cache, OwnWrites
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.informers.unreadable import Complaint, Unreadable
 from spinney.drive.client.paths import Key
 from spinney.drive.scheduler.caches import SchedulerCaches
@@ -225,8 +227,8 @@ class ClusterSimulator:
         match act:
             case StartPlan(_, plan_task) | ResumePlan(_, plan_task) | BindNow(_, plan_task):
                 self._assign_nodes(plan_task)
-            case Nominate(key, plan_task) | EvictRemaining(key, plan_task):
-                self._remove_victims(key, plan_task)
+            case Nominate(key, plan_task, targets) | EvictRemaining(key, plan_task, targets):
+                self._remove_victims(key, plan_task, targets)
                 self._assign_nodes(plan_task)
             case DropPlan(_, plan_task):
                 self._record(plan_task.group, None)
@@ -249,8 +251,9 @@ class ClusterSimulator:
                 continue
             self.put(self.views.pods, _bound(pod, assignment.node, hints(assignment, plan), hint_labels(assignment)))
 
-    def _remove_victims(self, key: Key, plan_task: PlanTask) -> None:
+    def _remove_victims(self, key: Key, plan_task: PlanTask, evicted: Iterable[EvictionTarget]) -> None:
         """Remove the victims of a plan; a moved pod is placed on the node of its replacement."""
+        told = {target.pod.metadata.uid: target.event.message for target in evicted}
         targets = {move.uid: move.node for move in plan_task.plan.moves}
         for uid in plan_task.plan.leaving:
             pod = self.cluster.running_pod(uid)
@@ -258,12 +261,17 @@ class ClusterSimulator:
                 continue
             title = f"{pod.metadata.namespace}/{pod.metadata.name}"
             to = targets.get(uid, "")
-            displaced = DisplacedPod(title, "/".join(group_of(pod)), pod.spec.node_name, to)
+            gang, queue = "/".join(group_of(pod)), self._queue_of(pod)
+            displaced = DisplacedPod(title, gang, pod.spec.node_name, to, queue, told.get(uid, ""))
             self.victims.setdefault(key, []).append(displaced)
             self.remove(pod)
             if to:
                 metadata = msgspec.structs.replace(pod.metadata, uid=f"after-{uid}")
                 self.put(self.views.pods, _bound(msgspec.structs.replace(pod, metadata=metadata), to, {}, {}))
+
+    def _queue_of(self, pod: Pod) -> str:
+        group = self.views.podgroups.get(group_of(pod))
+        return (group.spec.queue or DEFAULT_QUEUE) if group is not None else ""
 
     def _record(self, about: ObjectMeta, score: float | None) -> None:
         group = self.views.podgroups.get((about.namespace, about.name))

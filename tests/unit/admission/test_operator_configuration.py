@@ -40,7 +40,7 @@ topologyAwareScheduling:
 scheduler:
   profiles:
   - name: kai-scheduler
-    config: {createTopologyResources: false, numa: false, placementStrategy: {cpu: spread}}
+    config: {createTopologyResources: false, numa: false, requireQueue: true, placementStrategy: {cpu: spread}}
     default: true
 """
 
@@ -76,6 +76,7 @@ def test_c1_every_field_is_read() -> None:
     assert profile is not None
     assert (profile.kai.create_topology_resources, profile.kai.numa) == (False, False)
     assert profile.kai.placement_strategy == PlacementStrategy(gpu="binpack", cpu="spread")
+    assert settings_of(found).requires_queue and not settings_of(load_configuration("")).requires_queue
 
 
 def test_c1_an_empty_file_has_the_defaults() -> None:
@@ -220,7 +221,7 @@ BAD: dict[str, tuple[str, list[str]]] = {
         "scheduler: {profiles: [{name: kai-scheduler, config: {createTopologies: true}}]}",
         [
             "scheduler.profiles[0].config.createTopologies: Forbidden: "
-            "unknown field; known: createTopologyResources, numa, placementStrategy"
+            "unknown field; known: createTopologyResources, numa, placementStrategy, requireQueue, consolidation"
         ],
     ),
     "strategies that there are not": (
@@ -236,6 +237,16 @@ BAD: dict[str, tuple[str, list[str]]] = {
         [
             'scheduler.profiles[0].config.placementStrategy: Invalid value: "spread": '
             "must be an object with the fields gpu and cpu"
+        ],
+    ),
+    "moves that there are not": (
+        "scheduler: {profiles: [{name: kai-scheduler, config: {consolidation: {enabled: 1, maxMoves: -1, pods: 2}}}]}",
+        [
+            "scheduler.profiles[0].config.consolidation.enabled: Invalid value: 1: must be true or false",
+            "scheduler.profiles[0].config.consolidation.maxMoves: Invalid value: -1: "
+            "must be a whole number from 0 to 1000000",
+            "scheduler.profiles[0].config.consolidation.pods: Forbidden: "
+            "unknown field; known: enabled, maxMoves, maxGPUs, everySeconds",
         ],
     ),
     "no name": ("scheduler: {profiles: [{}]}", ["scheduler.profiles[0].name: Required value"]),

@@ -307,6 +307,16 @@ def test_what_is_wrong_is_told_with_field_and_reason(row: str) -> None:
     assert errors(workload) == expected
 
 
+def test_g10_a_set_without_a_queue_is_refused_where_one_is_required() -> None:
+    settings = replace(ON, requires_queue=True)
+    expected = "spec: Invalid value: no KAI queue is configured on PodCliqueSet ns/p or its PodClique templates"
+    assert errors(pcs(clique("v"), clique("w")), settings=settings) == [expected]
+    labels = {"kai.scheduler/queue": "a"}
+    assert errors(pcs(clique("v"), {**clique("w"), "labels": labels}), settings=settings) == []
+    assert errors(pcs(clique("v"), labels=labels), settings=settings) == []
+    assert errors(pcs(clique(pod={"schedulerName": "default-scheduler"})), settings=settings) == []
+
+
 FINE: dict[str, Json] = {
     "the smallest set": pcs(),
     "the default scheduler named by some": pcs(clique("v", pod={"schedulerName": "kai-scheduler"}), clique("w")),

@@ -40,6 +40,8 @@ MODELS: dict[str, tuple[types.ModuleType, str]] = {
     "StorageClass": (storage_v1, ""),
     "CSINode": (storage_v1, ""),
 }
+DERIVED = {"Pod.spec.configMaps"}
+"""What a type keeps in the place of fields that are too long to keep."""
 KINDS = [
     name
     for name in builtin.__all__
@@ -76,7 +78,7 @@ def unknown_fields(slim: type[Slim], model: type, path: str) -> list[str]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_field_of_a_slim_type_exists_in_kubernetes(kind: str) -> None:
     module, _ = MODELS.get(kind, (core_v1, ""))
-    assert unknown_fields(getattr(builtin, kind), getattr(module, kind), kind) == []
+    assert set(unknown_fields(getattr(builtin, kind), getattr(module, kind), kind)) <= DERIVED
 
 
 def test_every_field_of_slim_metadata_exists_in_kubernetes() -> None:

@@ -12,6 +12,7 @@ from spinney.api.placement.problem import Consolidate
 from spinney.cli.commands import consolidate as command
 from spinney.cli.main import cli
 from spinney.cli.render.plan import survey_shown
+from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.api import ApiClient
 from spinney.sim.world import World
 from spinney.whatif.consolidation import Survey, read_objects, request_moves, survey
@@ -21,6 +22,7 @@ from unit.scheduler.scheduler_world import bound, in_world, pods
 from unit.scheduler.test_consolidation import CONTROLLERS, scattered
 
 LIMITS = Consolidate(max_moves=4)
+ON_REQUEST = Settings(consolidate=None)
 
 
 def surveyed(waiting: int = 2, limits: Consolidate = LIMITS) -> Survey:
@@ -33,7 +35,7 @@ def surveyed(waiting: int = 2, limits: Consolidate = LIMITS) -> Survey:
         await world.settle()
         return survey(await read_objects(ApiClient(world.transport("user"), world.dice)), limits)
 
-    return in_world(scenario, nodes=TWO_RACKS, controllers=CONTROLLERS)
+    return in_world(scenario, nodes=TWO_RACKS, controllers=CONTROLLERS, settings=ON_REQUEST)
 
 
 def test_k10_the_moves_that_let_a_gang_in_are_shown_with_their_cost() -> None:
@@ -98,7 +100,7 @@ def test_k10_a_request_is_carried_out_by_the_scheduler() -> None:
         assert len(await bound(world, "big")) == 2
         assert len(await bound(world)) == 4
 
-    in_world(scenario, nodes=TWO_RACKS, controllers=CONTROLLERS)
+    in_world(scenario, nodes=TWO_RACKS, controllers=CONTROLLERS, settings=ON_REQUEST)
 
 
 @pytest.fixture

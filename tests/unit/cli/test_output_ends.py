@@ -51,7 +51,8 @@ def test_an_interrupt_ends_a_command_without_a_traceback() -> None:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)
     assert b"Traceback" not in said
-    assert process.returncode == 130
+    # Where the interrupt met the definition of a class, Python ends itself by the signal; a shell shows both as 130.
+    assert process.returncode in (130, -signal.SIGINT)
 
 
 def _reads_manifests(pid: int) -> bool:

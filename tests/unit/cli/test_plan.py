@@ -620,3 +620,48 @@ def test_standard_input_that_is_no_text_is_one_sentence() -> None:
     done = subprocess.run(command, input=b"\xff\xfe", capture_output=True, check=False)
     said = b"spinney plan: standard input: is not UTF-8 text: invalid start byte at byte 0\n"
     assert (done.returncode, done.stderr) == (2, said)
+
+
+def shared_queue(name: str, quota: int) -> Json:
+    shares: Json = {each: {"quota": -1, "limit": -1} for each in ("cpu", "memory")}
+    shares["gpu"] = {"quota": quota, "overQuotaWeight": 1, "limit": -1}
+    spec = {"resources": shares, "reclaimMinRuntime": "0s"}
+    return {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue", "metadata": {"name": name}, "spec": spec}
+
+
+def borrowers(quota: int = 64, **more: Any) -> list[Json]:
+    """Queue a holds all 128 GPUs with two gangs; queue b has the other half of the quota."""
+    names = [node["metadata"]["name"] for node in load_nodes()]
+    running = [pod(f"old-{number}", group=f"old{number // 8}", nodeName=name) for number, name in enumerate(names)]
+    held = [podgroup(f"old{number}", 8, queue="a", **more) for number in range(2)]
+    return [shared_queue("a", quota), shared_queue("b", 64), *held, *running]
+
+
+def test_q9_a_plan_says_what_another_queue_would_have_to_give_back_and_why() -> None:
+    taker = [*(pod(f"new-{number}", group="new") for number in range(8)), podgroup("new", 8, queue="b")]
+    found = asked(*borrowers(), *taker)
+    new = next(gang for gang in gangs(found) if gang["gang"] == "default/new")
+    assert new["verdict"] == "fits"
+    assert {(one["gang"], one["queue"]) for one in new["leavers"]} == {("default/old1", "a")}
+    assert len(new["leavers"]) == 8
+    assert new["leavers"][0]["why"] == (
+        f"Pod {new['leavers'][0]['pod']} was preempted by workload new. "
+        "Queue b gets 64 GPUs of a fair share of 64 GPUs and a quota of 64 GPUs; "
+        "queue a keeps 64 GPUs of a fair share of 64 GPUs and a quota of 64 GPUs"
+    )
+    text = yaml.safe_dump_all([*borrowers(), *taker])
+    shown = " ".join(run("-f", "-", *LAPTOP, text=text, columns="200").stdout.split())
+    assert "evicted for it from queue a: default/old-" in shown
+    assert shown.count("Queue b gets 64 GPUs of a fair share of 64 GPUs") == 1
+
+
+def test_q9_a_plan_says_why_nothing_is_given_back() -> None:
+    taker = [*(pod(f"new-{number}", group="new") for number in range(9)), podgroup("new", 9, queue="b")]
+    found = asked(*borrowers(), *taker)
+    new = next(gang for gang in gangs(found) if gang["gang"] == "default/new")
+    assert (new["verdict"], new["leavers"]) == ("no", [])
+    held = "it would hold 72 GPUs of a fair share of 64 GPUs and a quota of 64 GPUs"
+    assert f"Queue b takes nothing from other queues: {held}" in " ".join(new["lines"])
+    promised = asked(*borrowers(quota=128), *taker[:1], podgroup("new", 1, queue="b"))
+    new = next(gang for gang in gangs(promised) if gang["gang"] == "default/new")
+    assert (new["verdict"], len(new["leavers"])) == ("fits", 8), "a quota that does not fit is cut"

@@ -36,9 +36,17 @@ def nowhere(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("role", ["operator", "webhook", "scheduler", "dynamo", "dashboard"])
+CONFIGURATION = {"apiVersion": "operator.config.grove.io/v1alpha1", "kind": "OperatorConfiguration"}
+
+
+@pytest.mark.parametrize("role", ["operator", "webhook", "scheduler", "dynamo", "dashboard", "watchdog"])
 def test_r9_a_role_says_that_its_server_does_not_answer_and_keeps_trying(tmp_path: Path, role: str) -> None:
-    words = [sys.executable, "-m", "spinney.cli.main", "run", role, "--kubeconfig", str(nowhere(tmp_path))]
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        yaml.safe_dump({**CONFIGURATION, "server": {"healthProbes": {"port": 0}, "metrics": {"port": 0}}})
+    )
+    command = [sys.executable, "-m", "spinney.cli.main", "run", role]
+    words = [*command, "--kubeconfig", str(nowhere(tmp_path)), "--config", str(config)]
     env = {**os.environ, "KUBERNETES_SERVICE_HOST": ""}
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env) as process:
         assert process.stderr is not None

@@ -9,7 +9,17 @@ from unit.dashboard.site import URL, site
 from unit.dashboard.world import hall
 
 TOKEN = "sixteen characters and more"
-EVERYWHERE = ("/", "/tree", "/gangs", "/gangs/default/placed", "/topologies", "/plan", "/nowhere", "/static/style.css")
+EVERYWHERE = (
+    "/",
+    "/tree",
+    "/gangs",
+    "/gangs/default/placed",
+    "/queues",
+    "/topologies",
+    "/plan",
+    "/nowhere",
+    "/static/style.css",
+)
 
 
 @pytest.mark.parametrize("path", EVERYWHERE)

@@ -13,6 +13,7 @@ from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.queue import Queue
 from spinney.api.labels import GPU_RESOURCE, HOSTNAME, KAI_SUBGROUP_NAME, POD_GROUP_NAME
 from spinney.serve.dashboard.data_sources import Key, Views
 
@@ -70,6 +71,7 @@ class World:
         self.cluster_topologies: Filled[ClusterTopology] = Filled()
         self.topology_bindings: Filled[ClusterTopologyBinding] = Filled()
         self.sets: Filled[Json] = Filled()
+        self.queues: Filled[Queue] = Filled()
         self.views = Views(
             self.nodes,
             self.pods,
@@ -78,6 +80,7 @@ class World:
             self.cluster_topologies,
             self.topology_bindings,
             self.sets,
+            self.queues,
         )
 
     def node(

@@ -276,6 +276,13 @@ def test_k2_a_launcher_that_waits_for_workers_is_not_waited_for_until_it_is_ther
     assert wanted(role("worker"), top, cluster=Cluster(pods=[leaving])).spec.min_member == 4
 
 
+def test_k2_the_pods_of_a_runai_job_are_grouped_by_their_names() -> None:
+    top = owner("run.ai/v1/RunaiJob")
+    first, second, other = (wanted(pod(name), top).name for name in ("w-0-abc", "w-0-def", "w-1-abc"))
+    assert (first, other) == ("pg-w-0-uid-w", "pg-w-1-uid-w") and first == second
+    assert wanted(pod("alone"), top).name == "pg-alone-uid-w"
+
+
 def test_k2_an_azure_job_is_a_gang_of_its_nodes() -> None:
     kind = "amlarc.azureml.com/v1alpha1/AmlJob"
     found = wanted(pod("p"), owner(kind, {"job": {"options": {"envs": {"AZUREML_NODE_COUNT": 3}}}}))
@@ -304,12 +311,18 @@ def test_k2_a_pod_of_no_role_of_its_pytorch_job_is_a_mistake() -> None:
     assert "found none, expected a role of PyTorchJob ns/w: worker" in mistake(pod(), top)
 
 
+def test_k2_a_replica_of_a_leader_worker_set_has_the_size_that_it_was_made_with() -> None:
+    """While a set of another size is rolled out."""
+    of_four = of_lws(0, 1, annotations={"leaderworkerset.sigs.k8s.io/size": "4"})
+    assert parts(wanted(of_four, lws(8))) == {"leader": 1, "workers": 3}
+
+
 # Ray
 
 
-def ray_spec(**group: Any) -> Any:
+def ray_spec(suspended: str = "suspend", **group: Any) -> Any:
     workers = {"groupName": "gpu", "replicas": 3, "numOfHosts": 2, **group}
-    return {"headGroupSpec": {}, "workerGroupSpecs": [workers, {"groupName": "idle", "suspend": True, "replicas": 9}]}
+    return {"headGroupSpec": {}, "workerGroupSpecs": [workers, {"groupName": "idle", suspended: True, "replicas": 9}]}
 
 
 def of_ray(kind: str, group: str = "") -> Any:
@@ -320,6 +333,7 @@ def of_ray(kind: str, group: str = "") -> Any:
     "owners",
     [
         (owner("ray.io/v1/RayCluster", ray_spec()),),
+        (owner("ray.io/v1/RayCluster", ray_spec("suspended")),),
         (owner("ray.io/v1/RayJob", {"rayClusterSpec": ray_spec()}),),
         (owner("ray.io/v1/RayService", {"rayClusterConfig": ray_spec()}),),
         (owner("ray.io/v1/RayCluster", ray_spec()), owner("ray.io/v1/RayJob", name="job")),

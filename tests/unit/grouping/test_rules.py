@@ -168,6 +168,15 @@ def test_k16_the_queue_is_the_one_that_is_named_else_the_default(above: Any, bel
     assert (found.spec.queue, found.warnings) == (queue, ())
 
 
+def test_k16_queue_class_and_preemptibility_may_be_named_by_any_owner_the_upper_one_first() -> None:
+    """By the Jobs of a CronJob, for example: their labels are those of its template."""
+    said = {"kai.scheduler/queue": "research", "priorityClassName": "batch"}
+    job = owner("batch/v1/Job", name="run", labels={**said, "kai.scheduler/preemptibility": "non-preemptible"})
+    found = wanted(pod(), job, owner("batch/v1/CronJob", labels={"priorityClassName": "urgent"}))
+    assert (found.spec.queue, found.spec.priority_class_name) == ("research", "urgent")
+    assert (found.spec.preemptibility, found.by_pod) == ("non-preemptible", frozenset())
+
+
 def test_k16_only_a_queue_that_is_named_and_missing_is_told() -> None:
     top = owner("apps/v1/StatefulSet", labels={"kai.scheduler/queue": "gone"})
     found = wanted(pod(), top)
@@ -310,6 +319,13 @@ def test_k2_a_pod_gang_becomes_a_group_with_its_tree() -> None:
         None,
         (RACK, ""),
     ]
+
+
+def test_g12_a_tie_that_the_scheduler_could_not_follow_is_not_passed_on() -> None:
+    """It names the base gang as the operator does; the names of the pod-grouper end in a uid."""
+    tied = replace(gang(), annotations={**gang().annotations, "spinney.dev/tied-to": f"base,{ZONE}"})
+    found = wanted(pod("p", labels={"grove.io/podgang": "g"}), SET, gang=tied)
+    assert "spinney.dev/tied-to" not in found.annotations
 
 
 def test_b4_the_priority_class_of_a_pod_gang_comes_before_all_others_and_its_labels_before_those_of_the_set() -> None:

@@ -8,6 +8,8 @@ import pytest
 
 from spinney.api.placement.reading import read_problem
 from spinney.api.placement.reading.fields import Unreadable
+from spinney.core.placement.engine import Engine
+from spinney.core.placement.gang.gang_tree import GangTree
 from unit.api.placement.problem_writing import write_problem
 from unit.placement.engine_kit import judged, judged_preferences
 from unit.placement.problem_kit import BLOCK, HOST, RACK, answer, answers, gang, node, nodes_of, pods, problem
@@ -167,6 +169,71 @@ def test_k17_pods_beyond_the_minimum_are_spread_and_near_as_well() -> None:
     assert found["outcome"] == "infeasible"
 
 
+def group(name: str, *sets: Json, **more: Any) -> Json:
+    return {"name": name, "pods": list(sets), **more}
+
+
+def one_of(*groups: Json, **more: Any) -> Json:
+    return {"name": "gang", "topology": "t", "groups": list(groups), "minGroups": 1, **more}
+
+
+def groups_of(found: Json) -> set[str]:
+    assert found["outcome"] == "placed", found
+    return {placement["pods"].split("/")[0] for placement in found["placements"]}
+
+
+MUTUAL = (group("a", pods("p", **near(RACK, "b/p"))), group("b", pods("p", **near(RACK, "a/p"))))
+
+
+def test_k17_two_groups_that_need_each_other_are_placed_both_where_one_would_be_enough() -> None:
+    assert groups_of(answer(hosts(2, 1), one_of(*MUTUAL), extras="skip")) == {"a", "b"}
+    assert answer(hosts(1, 1), one_of(*MUTUAL))["outcome"] == "infeasible"
+    inside = {"name": "inside", "groups": list(MUTUAL[1:]), "minGroups": 1}
+    follower = pods("p", **near(RACK, "inside/b/p"))
+    leader = pods("p", **near(RACK, "a/p"))
+    asked = one_of(group("a", follower), inside | {"groups": [group("c", pods("q", 1, 8)), group("b", leader)]})
+    assert groups_of(answer(hosts(2, 1), asked, extras="skip")) == {"a", "inside"}
+
+
+def test_k17_a_child_that_nobody_has_to_be_near_to_is_not_needed() -> None:
+    asked = one_of(*MUTUAL, group("c", pods("p")))
+    assert groups_of(answer(hosts(2, 1), asked, extras="skip")) == {"c"}
+    large = one_of(*MUTUAL, group("c", pods("p", 1, 8)))
+    assert groups_of(answer(hosts(3, 1), large, extras="skip")) == {"a", "b"}
+
+
+def test_k17_more_children_are_taken_only_where_the_fewest_fit_nowhere() -> None:
+    """The fuller rack would hold the two; one alone needs the emptier one."""
+    nodes = [node("n0", "z/b/r0", gpus=2), *(node(f"n{one}", "z/b/r1", gpus=8) for one in (1, 2))]
+    asked = one_of(*MUTUAL, group("c", pods("p", 1, 8)), required=RACK)
+    assert groups_of(answer(nodes, asked, extras="skip")) == {"c"}
+    assert groups_of(answer(nodes[:1], asked, extras="skip")) == {"a", "b"}
+
+
+def test_k17_room_is_made_for_all_that_need_each_other() -> None:
+    low = gang(pods("p", 2, 1), name="low", priority=-1, running=[{"pods": "p", "node": f"n{one}"} for one in (0, 1)])
+    found = answers(hosts(2, 1), one_of(*MUTUAL), low, preempt=True)[0]
+    assert groups_of(found) == {"a", "b"}
+    assert len(found["victims"]) == 2
+
+
+def test_k17_optional_groups_are_added_with_those_that_they_have_to_be_near_to() -> None:
+    first = group("first", pods("p", 1, 8))
+    large = group("large", pods("p", 1, 8))
+    found = answer(hosts(2), one_of(first, large, *MUTUAL))
+    assert groups_of(found) == {"first", "large"}
+    found = answer([*hosts(1), node("n1", gpus=2)], one_of(first, large, *MUTUAL))
+    assert groups_of(found) == {"first", "a", "b"}
+
+
+def test_k17_extra_pods_let_others_in_that_have_to_be_near_to_them() -> None:
+    """The optional group fits beside the second server only."""
+    nodes = [node("n0", "z/b/r0", gpus=4), node("n1", "z/b/r1", gpus=5)]
+    server = group("server", pods("p", 2, 4, min=1))
+    cache = group("cache", pods("p", 1, 1, **near(HOST, "server/p")))
+    assert nodes_of(answer(nodes, one_of(server, cache))) == {"n0": 1, "n1": 2}
+
+
 def test_k17_a_path_that_is_no_pod_set_is_a_mistake() -> None:
     found = answer(hosts(1), gang(pods("a", **apart(HOST, "typo"))))
     assert found["outcome"] == "invalid"
@@ -233,6 +300,24 @@ def test_k17_preferences_of_a_gang_with_followers_leave_room_for_them() -> None:
     follower = gang(pods("b", 1, 8), name="scaled", topology="t", tiedTo={"gang": "base", "level": RACK})
     first, second = answers(hosts(2), base, follower)
     assert (set(nodes_of(first).values()), second["outcome"]) == ({2}, "placed")
+
+
+def test_k17_what_was_tried_for_a_preference_is_kept_and_not_searched_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried: list[str] = []
+    alone = Engine._placed_alone
+
+    def counted(engine: Engine, parts: GangTree, *more: Any) -> Any:
+        tried.append(parts.gang.name)
+        return alone(engine, parts, *more)
+
+    monkeypatch.setattr(Engine, "_placed_alone", counted)
+    more = gang(pods("b", 2, 4), name="more", running=[{"pods": "b", "node": "n0"}])
+    wish = gang(pods("a", 2, 4, **weighed(apart(HOST, "a"), 100)), name="wish", running=[{"pods": "a", "node": "n0"}])
+    found = answers(hosts(2), wish, more)
+    assert [nodes_of(each) for each in found] == [{"n1": 1}, {"n1": 1}]
+    assert tried == ["wish", "wish", "more"]
 
 
 @pytest.mark.parametrize("weight", [0, 101, -1])

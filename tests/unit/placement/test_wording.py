@@ -11,7 +11,7 @@ from spinney.api.placement.result import (
     Shortfall,
     Victim,
 )
-from spinney.core.placement.explain.reasons import amounts, lines, sentence
+from spinney.core.placement.explain.reasons import amounts, sentence
 
 VICTIMS = (Victim("ns/a", "w", "n0"), Victim("ns/a", "w", "n1"), Victim("ns/b", "w", "n2"))
 FULL = Explanation(
@@ -31,17 +31,6 @@ def test_k15_the_sentence_is_the_reason_and_what_would_help() -> None:
 
 def test_k15_a_reason_without_a_way_out_stands_alone() -> None:
     assert sentence(Explanation("no such level")) == "no such level"
-    assert lines(Explanation("no such level")) == ["no such level"]
-
-
-def test_k15_every_part_of_an_explanation_has_its_line() -> None:
-    assert lines(FULL) == [
-        FULL.reason,
-        "best: a/r3 holds 5 of 8, short of 24 gpu; a/r1 holds 4 of 8",
-        "blocked: 1 node insufficient gpu, 2 nodes not ready",
-        "occupied: 3 nodes by ns/b, 1 node by ns/a",
-        "would fit: in one block, with 5 pods or without 3 pods of ns/a and ns/b",
-    ]
 
 
 def test_k15_without_the_requirement_is_a_way_of_its_own() -> None:

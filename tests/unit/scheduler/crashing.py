@@ -53,4 +53,8 @@ class Crashing:
             except BaseExceptionGroup as group:
                 assert group.split(Crash)[1] is None
                 happened += 1
-                await world.restart(self._wrap)
+                await self.restart(world)
+
+    async def restart(self, world: World) -> None:
+        """End the scheduler, crashed or not, and begin another one that does not crash."""
+        await world.restart(self._wrap)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -76,7 +78,7 @@ def test_k10_a_pod_is_moved_so_that_a_gang_fits_and_its_successor_has_its_place(
     in_world(scenario, nodes=TWO_RACKS, settings=ON, controllers=CONTROLLERS)
 
 
-def test_k10_nothing_is_moved_unless_somebody_asks_for_it() -> None:
+def test_k10_nothing_is_moved_unless_somebody_asks_for_it_where_that_is_set() -> None:
     async def scenario(world: World) -> None:
         before = await scattered(world)
         await world.apply([gang("big", 2, "mid", required=RACK), *pods("big", 2)])
@@ -92,7 +94,7 @@ def test_k10_nothing_is_moved_unless_somebody_asks_for_it() -> None:
         found = await world.get("PodGroup", "big")
         assert found is not None and "spinney.dev/consolidate" not in found["metadata"]["annotations"]
 
-    in_world(scenario, nodes=TWO_RACKS, controllers=CONTROLLERS)
+    in_world(scenario, nodes=TWO_RACKS, controllers=CONTROLLERS, settings=Settings(consolidate=None))
 
 
 @pytest.mark.parametrize("by_itself", [None, Consolidate(max_moves=0)], ids=["off", "on"])
@@ -143,6 +145,40 @@ def test_inv7_a_pod_that_a_budget_protects_is_not_moved() -> None:
         assert await recorded(world, "big") is None
 
     in_world(scenario, nodes=TWO_RACKS, settings=ON, controllers=CONTROLLERS)
+
+
+@pytest.mark.parametrize(("most_gpus", "count"), [(3, 0), (4, 2)])
+def test_k10_no_more_gpus_are_moved_than_allowed(most_gpus: int, count: int) -> None:
+    async def scenario(world: World) -> None:
+        await scattered(world)
+        await world.apply([gang("big", 2, "mid", required=RACK), *pods("big", 2)])
+        await world.settle()
+        assert len(await bound(world, "big")) == count
+
+    settings = Settings(consolidate=Consolidate(max_moves=4, max_gpus=most_gpus))
+    in_world(scenario, nodes=TWO_RACKS, settings=settings, controllers=CONTROLLERS)
+
+
+def test_k10_moves_for_one_gang_are_looked_for_once_in_a_while() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply(CLASSES)
+        for name in ("one", "two"):
+            await world.apply(budget(name, {"app": name}, minAvailable=1))
+        await scattered(world)
+        await world.apply([gang("big", 2, "mid", required=RACK), *pods("big", 2)])
+        await asyncio.sleep(5)
+        assert await bound(world, "big") == {}
+        for name in ("one", "two"):
+            await world.delete("PodDisruptionBudget", name)
+        await world.apply([gang("more", 1, "mid"), *pods("more", 1, 4)])  # it takes room and gives it back
+        await asyncio.sleep(5)
+        await world.delete("Pod", "more-0")
+        await asyncio.sleep(20)
+        assert await bound(world, "big") == {}, "not yet"
+        await asyncio.sleep(80)
+        assert len(await bound(world, "big")) == 2
+
+    in_world(scenario, nodes=TWO_RACKS, settings=replace(ON, moves_every_s=100), controllers=CONTROLLERS)
 
 
 @pytest.mark.parametrize("limits", [Consolidate(8, 0.0), Consolidate(1, 0.25), Consolidate(100, 1.0)])

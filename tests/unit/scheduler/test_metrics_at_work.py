@@ -7,6 +7,7 @@ from spinney.sim.world import World
 from unit.operator.topologies import RACK
 from unit.scheduler.preemption_world import CLASSES, ONE_RACK, gang
 from unit.scheduler.scheduler_world import podgroup, pods
+from unit.scheduler.test_queue_shares import FOUR_HOSTS, hosts, queue
 from unit.scheduler.watched_world import watched
 
 
@@ -32,6 +33,21 @@ def test_k15_a_scheduler_tells_what_it_did_and_who_waits() -> None:
         assert found["kai_cycle_duration_seconds_count"] > 0
 
     watched(scenario)
+
+
+def test_q8_a_scheduler_tells_the_shares_of_its_queues() -> None:
+    async def scenario(world: World) -> None:
+        assert world.stack.roles.scheduler is not None
+        await world.apply([queue("a", 16), queue("b", 16), *hosts(["a1", "a2", "a3"], "a"), *hosts(["b1"], "b")])
+        await world.settle()
+        await world.apply(hosts(["b2", "b3"], "b"))
+        await world.settle()
+        found = figures(world.stack.roles.scheduler.metrics.page())
+        told = [found[f'kai_queue_{name}{{queue_name="b"}}'] for name in ("fair_share_gpu", "allocated_gpus")]
+        assert (told, found['kai_queue_asked_gpus{queue_name="b"}']) == ([16, 16], 24)
+        assert found['kai_queue_asked_gpus{queue_name="default-parent-queue"}'] == 40
+
+    watched(scenario, nodes=FOUR_HOSTS)
 
 
 def test_k10_pods_that_had_to_go_are_counted_by_their_group() -> None:

@@ -311,7 +311,17 @@ def test_inv7_nobody_is_moved_where_consolidation_is_off() -> None:
         moves = tuple(Move(uid, nodes[0]) for uid in others.values())
         return to_wait(await mine(world, 1), nodes[:1], moves=moves)
 
-    _evicts_nobody(scene, "nothing may be moved for default/mine")
+    _evicts_nobody(scene, "nothing may be moved for default/mine", Settings(consolidate=None))
+
+
+def test_inv7_no_more_gpus_are_moved_than_may_be_moved_for_the_gang() -> None:
+    async def scene(world: World, nodes: list[str]) -> Plan:
+        others = await full(world, nodes, "mid")
+        moves = tuple(Move(uid, nodes[0]) for uid in others.values())
+        return to_wait(await mine(world, 1), nodes[:1], moves=moves)
+
+    settings = Settings(consolidate=Consolidate(max_moves=4, max_gpus=31))
+    _evicts_nobody(scene, "32 GPUs would be moved, allowed are 31", settings)
 
 
 def test_inv7_no_more_are_moved_than_may_be_moved_for_the_gang() -> None:

@@ -451,14 +451,16 @@ def test_live4_who_came_while_the_weaker_were_being_bound_takes_their_room_after
     in_world(scenario, nodes=ONE_RACK)
 
 
-def test_k5_room_is_not_taken_for_pods_beyond_the_minimum() -> None:
+def test_k5_a_less_important_gang_goes_for_a_pod_beyond_the_minimum() -> None:
     async def scenario(world: World) -> None:
         await world.apply([*CLASSES, gang("low", 1, "low"), *pods("low", 1)])
         await world.settle()
+        dog = guarded(world)
         await world.apply([gang("high", 1, "high"), *pods("high", 1), pod("high-extra", "high")])
         await world.settle()
-        assert set(await bound(world)) == {"low-0", "high-0"}
-        assert await events(world, "Evict") == []
+        assert set(await bound(world)) == {"high-0", "high-extra"}
+        assert {each["involvedObject"]["name"] for each in await events(world, "Evict")} == {"low", "low-0"}
+        assert dog.check_at_rest() == []
 
     in_world(scenario, nodes=ONE_RACK)
 

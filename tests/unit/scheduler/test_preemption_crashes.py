@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from spinney.sim.faults import CrashPoint, When
@@ -72,3 +74,31 @@ def test_r5_a_crash_at_any_write_of_a_move_changes_nothing_in_the_end(when: When
     assert writes > 8
     for number in range(1, writes + 1):
         assert _moved(CrashPoint(number, when))[0] == 1, f"write {number}"
+
+
+def _grown(point: CrashPoint | None) -> tuple[int, int]:
+    """The same for pods beyond a minimum, which take one after the other."""
+    schedulers = Crashing(point)
+
+    async def scenario(world: World) -> int:
+        await world.apply([*CLASSES, gang("low", 1, "low"), *pods("low", 4)])
+        await world.settle()
+        schedulers.arm()
+        dog = guarded(world)
+        await world.apply([gang("high", 1, "high"), *pods("high", 3)])
+        crashes = await schedulers.settle(world)
+        assert Counter(name.partition("-")[0] for name in await bound(world)) == Counter(low=1, high=3)
+        assert [await plan_of(world, each) for each in ("high", "low")] == [None] * 2
+        assert dog.check_at_rest() == []
+        return crashes
+
+    return in_world(scenario, nodes=TWO_RACKS, wrap=schedulers.wrapping), schedulers.writes
+
+
+@pytest.mark.parametrize("when", list(When))
+def test_r5_a_crash_at_any_write_of_growing_at_the_cost_of_others_changes_nothing_in_the_end(when: When) -> None:
+    crashes, writes = _grown(None)
+    assert crashes == 0
+    assert writes > 12
+    for number in range(1, writes + 1):
+        assert _grown(CrashPoint(number, when))[0] == 1, f"write {number}"

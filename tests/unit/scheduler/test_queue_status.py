@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from spinney.core.scheduling.settings import Settings
 from spinney.sim.world import World
-from unit.scheduler.scheduler_world import bound, pod, podgroup, pods
+from unit.scheduler.scheduler_world import bound, in_world, pod, podgroup, pods
+from unit.scheduler.test_queue_shares import FOUR_HOSTS, hosts, later
+from unit.scheduler.test_queue_shares import queue as shared_queue
 from unit.scheduler.test_queues_at_work import queue
 from unit.scheduler.watched_world import patch, watched
 
@@ -113,5 +116,78 @@ def test_k16_a_status_is_no_reason_to_decide_gangs_again() -> None:
         await patch(world, "Queue", "default-queue", {"status": {"allocated": {GPU: "99"}}}, subresource="status")
         await world.settle()
         assert big.decided == before > 0
+
+    watched(scenario, settings=Settings(consolidate=None))
+
+
+async def figures(world: World, name: str) -> tuple[str, ...]:
+    """Fair share, asked, held and borrowed GPUs of it."""
+    found = await world.get("Queue", name)
+    status = (found or {}).get("status") or {}
+    fields = ("fairShare", "asked", "allocated", "borrowed")
+    return tuple(status.get(field, {}).get(GPU, "0") for field in fields)
+
+
+def test_q8_a_queue_and_its_parent_say_their_share_what_is_asked_for_and_what_is_borrowed() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([shared_queue("a", 16), shared_queue("b", 16), *hosts(["a1", "a2", "a3", "a4"], "a")])
+        await later(world)
+        assert await figures(world, "a") == ("32", "32", "32", "16")
+        assert await figures(world, "b") == ("0", "0", "0", "0")
+        await world.apply([podgroup("b1", 2, queue="b"), *pods("b1", 2), *hosts(["b2"], "b")])
+        await world.settle()
+        assert await figures(world, "a") == ("16", "16", "16", "0"), "what asked for it went away"
+        assert await figures(world, "b") == ("16", "24", "16", "0"), "one gang waits"
+        parent = await world.get("Queue", "default-parent-queue")
+        assert parent is not None
+        assert parent["status"]["asked"] == {GPU: "40", "cpu": "0", "memory": "0"}
+        assert parent["status"]["fairShare"][GPU] == "32"
+
+    watched(scenario, nodes=FOUR_HOSTS)
+
+
+def test_q8_shares_are_told_anew_when_the_cluster_grows_though_no_pod_changes() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([shared_queue("a", 0), *hosts(["a1", "a2", "a3"], "a")])
+        await world.settle()
+        await world.apply([podgroup("big", 9, queue="a"), *pods("big", 9)])
+        await world.settle()
+        before = int((await figures(world, "a"))[0])
+        await world.delete("Node", (await world.list("Node"))[-1]["metadata"]["name"])
+        await world.settle()
+        assert int((await figures(world, "a"))[0]) == before - 8
+
+    in_world(scenario, nodes=FOUR_HOSTS)
+
+
+def test_q8_a_server_that_drops_our_fields_is_each_once() -> None:
+    """As with upstream's CRD."""
+
+    async def scenario(world: World) -> None:
+        crd = await world.get("CustomResourceDefinition", "queues.scheduling.run.ai")
+        assert crd is not None
+        for version in crd["spec"]["versions"]:
+            status = version["schema"]["openAPIV3Schema"]["properties"]["status"]["properties"]
+            for field in ("fairShare", "asked", "borrowed"):
+                del status[field]
+        await patch(world, "CustomResourceDefinition", crd["metadata"]["name"], {"spec": crd["spec"]})
+        assert world.stack.roles.scheduler is not None
+        door = world.stack.roles.scheduler._door
+        send = door.status
+        sent: list[str] = []
+
+        async def counted(ref: Any, changed: Json, given: Any) -> Any:
+            sent.extend([ref.name] if "fairShare" in changed else [])
+            return await send(ref, changed, given)
+
+        door.status = counted  # type: ignore[method-assign, assignment]
+        await world.apply([shared_queue("a", 0), *hosts(["a1"], "a")])
+        await world.settle()
+        assert await figures(world, "a") == ("0", "0", "8", "0")
+        assert sent == ["a", "default-parent-queue"]
+        await world.apply(hosts(["a2"], "a"))
+        await world.settle()
+        assert await figures(world, "a") == ("0", "0", "16", "0"), "upstream's fields are written as ever"
+        assert sent == ["a", "default-parent-queue"]
 
     watched(scenario)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from spinney.api.documents import PAGE
+from spinney.sim.faults import CrashPoint, When
 from spinney.sim.world import World
 from spinney.whatif.inputs.manifests import parse_manifests
 from spinney.whatif.inputs.operator_settings import read_configuration
@@ -17,6 +18,7 @@ from spinney.whatif.inputs.snapshot import read_snapshot
 from spinney.whatif.request import PlanRequest, prepare_plan
 from unit.operator.operator_world import clique, group, podcliqueset
 from unit.operator.topologies import BLOCK, LEVELS, packed, settings
+from unit.scheduler.crashing import Crashing
 from unit.scheduler.scheduler_world import bound, domains, in_world, pod, podgroup, pods, said
 
 Json = dict[str, Any]
@@ -169,6 +171,39 @@ def test_g12_room_for_scaled_gangs_that_do_not_come_is_not_kept_for_ever() -> No
         await asyncio.sleep(20.0)
         assert await bound(world, "later") == {}
         await asyncio.sleep(15.0)
+        assert len(await bound(world, "later")) == 2
+
+    in_world(scenario, nodes=blocks(4))
+
+
+@pytest.mark.parametrize("write", [None, 1, 2, 3, 4])
+def test_g12_room_for_scaled_gangs_outlives_the_scheduler_that_kept_it(write: int | None) -> None:
+    """It ends once all is bound, or while the base gang is; another gang waits for the room."""
+    schedulers = Crashing(None if write is None else CrashPoint(write, When.AFTER))
+
+    async def scenario(world: World) -> None:
+        schedulers.arm()
+        await world.apply([*base_gang(scaled=2), podgroup("later", 2), *pods("later", 2)])
+        await asyncio.sleep(1.0)
+        assert await bound(world, "later") == {}
+        await schedulers.restart(world)
+        await asyncio.sleep(20.0)
+        assert (len(await bound(world, "base")), await bound(world, "later")) == (2, {})
+        await world.apply([*scaled_gang(0), *scaled_gang(1)])
+        await asyncio.sleep(1.0)
+        assert (len(await bound(world, "base")), await bound(world, "later")) == (6, {})
+
+    in_world(scenario, nodes=blocks(6), wrap=schedulers.wrapping)
+
+
+def test_g12_a_new_scheduler_keeps_room_no_longer_than_the_one_before_it() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([*base_gang(), podgroup("later", 2), *pods("later", 2)])
+        await asyncio.sleep(20.0)
+        await world.restart()
+        await asyncio.sleep(5.0)
+        assert await bound(world, "later") == {}
+        await asyncio.sleep(10.0)
         assert len(await bound(world, "later")) == 2
 
     in_world(scenario, nodes=blocks(4))

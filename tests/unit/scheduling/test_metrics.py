@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from spinney.api.placement.reading import read_problem
 from spinney.core.inventory.inventory import Inventory
+from spinney.core.scheduling.queues.tree import QueueFigures, Shares
 from spinney.drive.scheduler.metrics import Metrics
 from unit.placement.refusal_kit import node, nodes, problem
 
@@ -113,3 +116,37 @@ def test_two_schedulers_in_one_process_do_not_mix() -> None:
     one, other = Metrics(lambda: None), Metrics(lambda: None)
     one.plan_conflict()
     assert (samples(one)["kai_plan_conflicts_total"], samples(other)["kai_plan_conflicts_total"]) == (1, 0)
+
+
+def test_q8_queues_have_upstream_s_metrics_and_what_they_ask_for() -> None:
+    quota, share = Shares(16_000, -1, 64 * 10**9), Shares(12_000, 1500, 10**9)
+    used, asked = Shares(12_500, 500, 2**30), Shares(32_000, 2000, 2**31)
+    metrics = Metrics(lambda: None, queues=lambda: {"team": QueueFigures(quota, share, used, asked)})
+    found = {
+        name.removeprefix("kai_queue_").removesuffix("{queue_name=team}"): value
+        for name, value in samples(metrics).items()
+        if name.startswith("kai_queue_")
+    }
+    assert found == {
+        "info": 1,
+        "deserved_gpus": 16,
+        "quota_cpu_cores": -1,
+        "quota_memory_bytes": 64 * 10**9,
+        "fair_share_gpu": 12,
+        "fair_share_cpu_cores": 1.5,
+        "fair_share_memory_gb": 1,
+        "allocated_gpus": 12.5,
+        "allocated_cpu_cores": 0.5,
+        "allocated_memory_bytes": 2**30,
+        "asked_gpus": 32,
+        "asked_cpu_cores": 2,
+        "asked_memory_bytes": 2**31,
+    }
+
+
+def test_every_metric_of_the_scheduler_is_documented() -> None:
+    documented = (Path(__file__).parents[3] / "docs" / "metrics.md").read_text()
+    named = [line.split()[2] for line in Metrics(lambda: None).page().splitlines() if line.startswith("# TYPE kai_")]
+    assert len(named) > 20
+    missing = [name for name in named if f"`{name}`" not in documented and not name.endswith("_created")]
+    assert missing == []

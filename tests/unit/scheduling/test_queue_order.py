@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spinney.api.kinds.queue import Queue
-from spinney.core.scheduling.queues.tree import QueueOrder, Queues, WaitingGang, leaf_rank
+from spinney.core.scheduling.queues.tree import BELOW_MINIMUM, QueueOrder, Queues, WaitingGang, leaf_rank
 from unit.scheduling.reading_kit import RESOURCES, queue
 
 
@@ -29,7 +29,9 @@ class Waiting:
         self, name: str, asks: int = 4, priority: int = 50, created: str = "t", queue: str = "", grows: bool = False
     ) -> Waiting:
         queue, shares = queue or name[:1], self.queues.shares_of(gpus(asks))
-        self.gangs.append(WaitingGang(name, queue, shares, (leaf_rank(priority, grows, created, name), 0)))
+        self.gangs.append(
+            WaitingGang(name, queue, shares, (leaf_rank(priority, 0 if grows else BELOW_MINIMUM, created, name), 0))
+        )
         self.queues.ask(queue, shares)
         return self
 

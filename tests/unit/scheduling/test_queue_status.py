@@ -34,7 +34,7 @@ def test_pods_that_are_over_ask_for_nothing() -> None:
 
 def test_parents_say_what_all_below_them_ask_for() -> None:
     tree = [queue("root"), queue("team", "root"), queue("a", "team"), queue("b", "team")]
-    found = statuses(tree, {"a": USED, "b": USED})
+    found = statuses(tree, {"a": USED, "b": USED}, {})
     assert {name: status["requested"][GPU] for name, status in found.items()} == {
         "root": "6",
         "team": "6",
@@ -52,12 +52,12 @@ def test_parents_say_what_all_below_them_ask_for() -> None:
 
 
 def test_a_queue_that_is_not_there_and_a_circle_of_parents_do_no_harm() -> None:
-    found = statuses([queue("a", "b"), queue("b", "a"), queue("c", "nobody")], {"a": USED, "gone": USED})
+    found = statuses([queue("a", "b"), queue("b", "a"), queue("c", "nobody")], {"a": USED, "gone": USED}, {})
     assert {name: status["requested"][GPU] for name, status in found.items()} == {"a": "3", "b": "3", "c": "0"}
 
 
 def test_only_what_differs_is_written_and_nothing_is_the_same_as_zero() -> None:
-    idle, busy = statuses([queue("a")], {})["a"], statuses([queue("a")], {"a": USED})["a"]
+    idle, busy = statuses([queue("a")], {}, {})["a"], statuses([queue("a")], {"a": USED}, {})["a"]
     assert queue_status_changes(said({}), idle) == {}
     assert queue_status_changes(said(busy), busy) == {}
     assert queue_status_changes(said(busy), idle).keys() == {"requested", "allocated", "allocatedNonPreemptible"}

@@ -5,11 +5,13 @@ Never grows a field that nobody reads: there are a hundred thousand pods, and ev
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from msgspec import field
+from msgspec.structs import force_setattr
 
 from spinney.api.builtin.selectors import Amounts, LabelSelector, NodeSelector, NodeSelectorTerm
 from spinney.api.meta import ObjectMeta, Slim
@@ -82,13 +84,40 @@ class ContainerPort(Slim, frozen=True):
     name: str = ""
 
 
+class ConfigMapReference(Slim, frozen=True):
+    name: str = ""
+    optional: bool | None = None
+
+
+class EnvVarSource(Slim, frozen=True):
+    config_map_key_ref: ConfigMapReference | None = None
+
+
+class EnvVar(Slim, frozen=True):
+    value_from: EnvVarSource | None = None
+
+
+class EnvFromSource(Slim, frozen=True):
+    config_map_ref: ConfigMapReference | None = None
+
+
+class VolumeMount(Slim, frozen=True):
+    name: str = ""
+
+
 class Container(Slim, frozen=True):
-    """A container or init container; `restart_policy` Always marks a sidecar."""
+    """A container or init container; `restart_policy` Always marks a sidecar.
+
+    `env`, `env_from` and `volume_mounts` are empty in a pod: `PodSpec.config_maps` has what is read of them.
+    """
 
     name: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str | None = None
+    env: tuple[EnvVar, ...] = ()
+    env_from: tuple[EnvFromSource, ...] = ()
+    volume_mounts: tuple[VolumeMount, ...] = ()
 
 
 class Toleration(Slim, frozen=True):
@@ -168,10 +197,22 @@ class EphemeralVolumeSource(Slim, frozen=True):
     """A claim made for the pod, named `<pod>-<volume>`; its template is not read."""
 
 
+class ProjectedSource(Slim, frozen=True):
+    config_map: ConfigMapReference | None = None
+
+
+class ProjectedVolumeSource(Slim, frozen=True):
+    sources: tuple[ProjectedSource, ...] = ()
+
+
 class Volume(Slim, frozen=True):
+    """`config_map` and `projected` are None in a pod: `PodSpec.config_maps` has what is read of them."""
+
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None
+    config_map: ConfigMapReference | None = None
+    projected: ProjectedVolumeSource | None = None
 
 
 class PodResourceClaim(Slim, frozen=True):
@@ -181,6 +222,8 @@ class PodResourceClaim(Slim, frozen=True):
 
 
 class PodSpec(Slim, frozen=True):
+    """`config_maps`: the names of the ConfigMaps without which it does not start, each with the field that names it."""
+
     node_name: str = ""
     scheduler_name: str = ""
     priority: int | None = None
@@ -200,6 +243,42 @@ class PodSpec(Slim, frozen=True):
     host_network: bool = False
     hostname: str = ""
     subdomain: str = ""
+    config_maps: dict[str, str] | None = None
+
+    def __post_init__(self) -> None:
+        """Environments and mounts are long and read for one thing only: they are not kept."""
+        named = {ref.name: where for where, ref in _config_maps(self) if not ref.optional and ref.name != ROOT_CA}
+        if named:
+            force_setattr(self, "config_maps", named)
+        for container in (*self.containers, *self.init_containers):
+            for emptied in ("env", "env_from", "volume_mounts"):
+                force_setattr(container, emptied, ())
+        for volume in self.volumes:
+            force_setattr(volume, "config_map", None)
+            force_setattr(volume, "projected", None)
+
+
+ROOT_CA = "kube-root-ca.crt"
+"""The ConfigMap that Kubernetes makes in every namespace; nearly all pods have it, by their service account token."""
+
+
+def _config_maps(spec: PodSpec) -> Iterator[tuple[str, ConfigMapReference]]:
+    """A volume that no container mounts is not set up."""
+    mounted: set[str] = set()
+    for container in (*spec.init_containers, *spec.containers):
+        mounted.update([mount.name for mount in container.volume_mounts])
+        for env in container.env:
+            if env.value_from is not None and env.value_from.config_map_key_ref is not None:
+                yield f"containers[{container.name}].env", env.value_from.config_map_key_ref
+        for source in container.env_from:
+            if source.config_map_ref is not None:
+                yield f"containers[{container.name}].envFrom", source.config_map_ref
+    for volume in spec.volumes:
+        if volume.name in mounted:
+            projected = volume.projected.sources if volume.projected is not None else ()
+            for ref in (volume.config_map, *[each.config_map for each in projected]):
+                if ref is not None:
+                    yield f"volumes[{volume.name}]", ref
 
 
 class PodCondition(Slim, frozen=True):

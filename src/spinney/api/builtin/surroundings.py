@@ -68,10 +68,19 @@ class Namespace(Slim, frozen=True):
     status: NamespaceStatus = NamespaceStatus()
 
 
+class ObjectName(Slim, frozen=True):
+    """The least that a cache has to know of an object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
 class ConfigMap(Slim, frozen=True):
-    metadata: ObjectMeta
-    data: dict[str, str] = field(default_factory=dict)
-    immutable: bool = False
+    """Only that it exists: neither its content nor its annotations, which may repeat the content, are cached."""
+
+    metadata: ObjectName
 
 
 class Secret(Slim, frozen=True):

@@ -61,6 +61,11 @@ class QueueStatus(Slim, frozen=True):
         default_factory=dict
     )
     requested: Annotated[Resources, doc("Requested here and below.")] = field(default_factory=dict)
+    fair_share: Annotated[Resources, doc("What the queue should have now.")] = field(default_factory=dict)
+    asked: Annotated[Resources, doc("Held here and below, and needed by the gangs that wait.")] = field(
+        default_factory=dict
+    )
+    borrowed: Annotated[Resources, doc("Held here and below beyond the quota.")] = field(default_factory=dict)
 
 
 class Queue(Kind, frozen=True):

@@ -29,6 +29,7 @@ from spinney.api.labels import HOSTNAME, SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration.model import (
     API_VERSION,
     KIND,
+    Consolidation,
     Debugging,
     KaiConfig,
     LeaderElection,
@@ -187,6 +188,8 @@ def _kai(config: Mapping[str, Any], path: str) -> Iterable[FieldError]:
             yield forbidden(f"{path}.{key}", f"unknown field; known: {', '.join(known)}")
         elif key == "placementStrategy":
             yield from _placement_strategy(value, f"{path}.{key}")
+        elif key == "consolidation":
+            yield from _consolidation(value, f"{path}.{key}")
         elif not isinstance(value, bool):
             yield invalid(f"{path}.{key}", value, "must be true or false")
 
@@ -200,6 +203,20 @@ def _placement_strategy(value: Any, path: str) -> Iterable[FieldError]:
             yield forbidden(f"{path}.{key}", "unknown field; known: gpu, cpu")
         elif strategy not in ("binpack", "spread"):
             yield not_supported(f"{path}.{key}", strategy, ["binpack", "spread"])
+
+
+def _consolidation(value: Any, path: str) -> Iterable[FieldError]:
+    known = [one.encode_name for one in msgspec.structs.fields(Consolidation)]
+    if not isinstance(value, dict):
+        yield invalid(path, value, f"must be an object with the fields {', '.join(known)}")
+        return
+    for key, given in value.items():
+        if key not in known:
+            yield forbidden(f"{path}.{key}", f"unknown field; known: {', '.join(known)}")
+        elif key == "enabled" and not isinstance(given, bool):
+            yield invalid(f"{path}.{key}", given, "must be true or false")
+        elif key != "enabled" and (not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= 10**6):
+            yield invalid(f"{path}.{key}", given, "must be a whole number from 0 to 1000000")
 
 
 def _default_profile(scheduler: Scheduler, names: Sequence[str]) -> Iterable[FieldError]:

@@ -182,10 +182,21 @@ class PlacementStrategy(Part, frozen=True):
         return cls(strategy, strategy)
 
 
+class Consolidation(Part, frozen=True):
+    """What the scheduler may move for a gang that fits nowhere; without `enabled`: unless a strategy is spread."""
+
+    enabled: bool | None = None
+    max_moves: int = 16
+    max_gpus: int = field(default=64, name="maxGPUs")
+    every_seconds: int = 60
+
+
 class KaiConfig(Part, frozen=True):
     create_topology_resources: bool = True
     numa: bool = True
     placement_strategy: PlacementStrategy = PlacementStrategy()
+    require_queue: bool = False
+    consolidation: Consolidation = Consolidation()
 
 
 class Profile(Part, frozen=True):
@@ -203,6 +214,8 @@ class Profile(Part, frozen=True):
             create_topology_resources=given.get("createTopologyResources") is not False,
             numa=given.get("numa") is not False,
             placement_strategy=convert(given.get("placementStrategy") or {}, PlacementStrategy),
+            require_queue=given.get("requireQueue") is True,
+            consolidation=convert(given.get("consolidation") or {}, Consolidation),
         )
 
 

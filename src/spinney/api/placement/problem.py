@@ -209,8 +209,11 @@ class Gang(msgspec.Struct, frozen=True):
 
 
 class Consolidate(msgspec.Struct, frozen=True, gc=False):
+    """`max_gpus`: how many GPUs all moved pods may hold together; None: any."""
+
     max_moves: int = 8
     max_loss: float = 0.0
+    max_gpus: int | None = None
 
 
 class Options(msgspec.Struct, frozen=True, gc=False):

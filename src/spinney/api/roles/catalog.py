@@ -61,6 +61,8 @@ SCHEDULER_LEASE = "spinney-scheduler"
 DYNAMO_LEASE = "spinney-dynamo"
 
 _KEPT = "get list watch create patch delete"
+_DEFINITIONS = grant("apiextensions.k8s.io", "customresourcedefinitions", "list watch")
+"""Of which roles watch the metadata, to learn which kinds are served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +108,7 @@ _OPERATOR = RoleRights(
         grant("resource.k8s.io", "resourceclaims", _KEPT),
         grant("resource.k8s.io", "resourceclaimtemplates", "list watch"),
         grant("resource.nvidia.com", "computedomains", _KEPT),
+        _DEFINITIONS,
     ),
     own_namespace=_lease(OPERATOR_LEASE),
 )
@@ -136,7 +139,7 @@ _SCHEDULER = RoleRights(
         grant("", "pods", "get list watch patch"),
         grant("", "pods/binding pods/eviction", "create"),
         grant("", "pods/status", "patch"),
-        grant("", "nodes persistentvolumes", "list watch"),
+        grant("", "configmaps nodes persistentvolumes", "list watch"),
         grant("", "persistentvolumeclaims", "get list watch patch"),
         grant("", "events", "create"),
         grant("resource.k8s.io", "resourceclaims", "list watch"),
@@ -153,6 +156,7 @@ _SCHEDULER = RoleRights(
         grant("scheduler.grove.io", "podgangs", "get"),
         grant("apps", "deployments replicasets statefulsets", "get"),
         grant("batch", "cronjobs jobs", "get"),
+        _DEFINITIONS,
     ),
     own_namespace=(*_lease(SCHEDULER_LEASE), grant("", "secrets", "get patch", SCHEDULER_RECORDS)),
     foreign=(
@@ -192,8 +196,7 @@ _DASHBOARD = RoleRights(
     cluster=(
         grant("", "nodes pods", "list watch"),
         grant("", "events limitranges persistentvolumeclaims persistentvolumes resourcequotas", "list"),
-        grant("scheduling.run.ai", "podgroups", "list watch"),
-        grant("scheduling.run.ai", "queues", "list"),
+        grant("scheduling.run.ai", "podgroups queues", "list watch"),
         grant("", "namespaces", "get"),
         grant("kai.scheduler", "topologies", "list watch"),
         grant("grove.io", "clustertopologies clustertopologybindings podcliquesets", "get list watch"),
@@ -205,6 +208,7 @@ _DASHBOARD = RoleRights(
         grant("storage.k8s.io", "storageclasses", "list"),
         grant("apps", "deployments statefulsets", "get"),
         grant("batch", "jobs", "get"),
+        _DEFINITIONS,
     ),
     foreign=(
         grant("jobset.x-k8s.io", "jobsets", "get"),

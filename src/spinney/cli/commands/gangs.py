@@ -1,4 +1,7 @@
-"""`spinney gangs`: the gangs of a cluster, those that wait first. Never writes to the cluster."""
+"""`spinney gangs` and `spinney queues`: lists of what a cluster has. Never writes to the cluster.
+
+Gangs that wait come first; queues stand with what they are promised, should have, hold and ask for.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import click
 from spinney.cli.options import kubeconfig_option, output_option, print_structured, query_cluster
 
 if TYPE_CHECKING:
+    from spinney.core.view.queue_list import QueueRow
     from spinney.whatif.workloads import GangList
 
 _POLL_S = 2.0
@@ -95,3 +99,63 @@ def follow(read: Callable[[], str]) -> None:
             time.sleep(_POLL_S)
     except KeyboardInterrupt:
         return
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  spinney queues
+  spinney queues research -o wide
+  spinney queues -w
+  spinney queues -o json | jq -r '.[] | select(.resources.gpu.borrowed > 0) | .name'
+
+\b
+Exit status: 0, also when there are no queues; 2 when the cluster cannot be read
+or has no queue of that name.
+Needed: to list queues.scheduling.run.ai.
+""",
+)
+@click.argument("names", metavar="[NAME...]", nargs=-1)
+@click.option("-w", "--watch", is_flag=True, help="Print the table again whenever it changed, until Ctrl-C.")
+@kubeconfig_option
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["table", "wide", "json", "yaml"]),
+    default="table",
+    show_default=True,
+    help="table: GPUs; wide: cores and memory as well.",
+)
+def queues(names: tuple[str, ...], watch: bool, kubeconfig: Path | None, output: str) -> None:
+    """List queues: quota, limit, weight, priority, fair share, and what is used, asked for and borrowed.
+
+    With NAME: these queues and those below them. SHARE is what the queue should have now; ASKED is what its gangs hold
+    and the minimums of those that wait need; BORROWED is held beyond the quota.
+    """
+    if watch and output not in ("table", "wide"):
+        raise click.UsageError("-w goes with -o table and -o wide only")
+    if output in ("json", "yaml"):
+        print_structured([row.to_json() for row in _read_queues(kubeconfig, names)], output)
+    elif watch:
+        follow(lambda: _queue_table(kubeconfig, names, output))
+    else:
+        click.echo(_queue_table(kubeconfig, names, output), nl=False)
+
+
+def _queue_table(kubeconfig: Path | None, names: tuple[str, ...], output: str) -> str:
+    from spinney.cli.render.queues import table
+
+    return table(_read_queues(kubeconfig, names), wide=output == "wide")
+
+
+def _read_queues(kubeconfig: Path | None, names: tuple[str, ...]) -> list[QueueRow]:
+    from spinney.whatif.queues import read_queues
+
+    found = query_cluster("queues", kubeconfig, lambda client: read_queues(client, names))
+    if any(not row.is_told for row in found):
+        click.echo(
+            "spinney queues: no scheduler has written shares: the CRD of Queue has no such fields "
+            "(`spinney manifests crds`), or another scheduler is at work",
+            err=True,
+        )
+    return found

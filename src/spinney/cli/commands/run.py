@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from spinney.cli.options import CommandGroup, strategy_options
+from spinney.cli.options import CommandGroup, consolidation_options, strategy_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -143,13 +143,7 @@ Examples:
     metavar="SECONDS",
     help="So long a gang may run below its minimum before the rest of it is ended; negative: for ever.",
 )
-@click.option(
-    "--consolidate",
-    type=click.Choice(["off", "on-request", "on"]),
-    default="off",
-    show_default=True,
-    help="Move running pods for gangs that fit nowhere: never, when spinney consolidate asks, or up to 16 a gang.",
-)
+@consolidation_options
 def scheduler(
     kubeconfig: Path | None,
     config: Path | None,
@@ -159,19 +153,18 @@ def scheduler(
     cpu_strategy: str | None,
     node_pool: str,
     grace_s: float,
-    consolidate: str,
+    **moves: Any,
 ) -> None:
     """Place gangs of pods on nodes, topology first, and group pods that are in no gang."""
     from spinney.cli.wiring.roles.runner import run_roles
-    from spinney.core.scheduling.settings import BY_ITSELF, Settings
+    from spinney.cli.wiring.scheduler_choices import SchedulerChoices
+    from spinney.core.scheduling.settings import Settings
 
-    moves = BY_ITSELF if consolidate == "on" else None
-    settings = Settings(node_pool=node_pool, staleness_grace_s=grace_s, consolidate=moves)
-    settings = replace(settings, moves_on_request=consolidate == "on-request")
+    settings = Settings(node_pool=node_pool, staleness_grace_s=grace_s)
     if names:
         settings = replace(settings, names=frozenset(names))
-    strategies = (gpu_strategy or strategy, cpu_strategy or strategy)
-    raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=settings, strategies=strategies))
+    choices = SchedulerChoices(gpu_strategy or strategy, cpu_strategy or strategy, **moves)
+    raise SystemExit(run_roles(["scheduler"], kubeconfig, config, scheduler=settings, choices=choices))
 
 
 @run.command(
@@ -225,6 +218,37 @@ def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_
         raise SystemExit(2) from None
     options = DashboardOptions(host, port, token_file)
     raise SystemExit(run_roles(["dashboard"], kubeconfig, config, dashboard=options))
+
+
+@run.command(
+    epilog=f"""\b
+Examples:
+  spinney run watchdog --kubeconfig ~/.kube/config
+  spinney run watchdog --events --scheduler-name kai-scheduler
+
+{_EXIT}
+"""
+)
+@cluster_options
+@click.option(
+    "--scheduler-name",
+    "names",
+    multiple=True,
+    metavar="NAME",
+    help="Whose pods are judged; may be given several times. Default: kai-scheduler.",
+)
+@click.option("--events", is_flag=True, help="Write a Warning event on the object whose write broke an invariant.")
+def watchdog(kubeconfig: Path | None, config: Path | None, names: tuple[str, ...], events: bool) -> None:
+    """Check the scheduler's invariants beside a running cluster: reads pods, nodes, gangs, queues and topologies.
+
+    Broken invariants (overcommit, partly bound gangs, split topologies, binds without a record, unlawful evictions)
+    are logged and counted in metrics. It never intervenes.
+    """
+    from spinney.cli.wiring.roles.registry import WatchdogOptions
+    from spinney.cli.wiring.roles.runner import run_roles
+
+    options = WatchdogOptions(frozenset(names), events) if names else WatchdogOptions(events=events)
+    raise SystemExit(run_roles(["watchdog"], kubeconfig, config, watchdog=options))
 
 
 @run.command("all", epilog=_EXIT)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
-from spinney.cli.options import strategy_options
+from spinney.cli.options import consolidation_options, strategy_options
 
 
 @click.command(
@@ -53,6 +54,7 @@ Examples:
   spinney up --nodes examples/nodes/gb200.yaml -f examples/job.yaml
   spinney up --port 6443 --data-dir ./state      # a restart finds its state
   spinney up --real                              # on a real kube-apiserver and etcd
+  sudo spinney up --real --kubelet 2 --image app.tar   # two nodes that run containers
   spinney up --cpu-strategy spread               # GPU gangs close together, others evenly
   spinney up --dashboard-port 0                  # pages on a free port; "ready" tells which
 """,
@@ -62,7 +64,8 @@ Examples:
     "nodes_file",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Nodes to simulate: v1 Nodes as YAML, or a compact description. Default: 16 GPU nodes in 4 racks.",
+    help="Nodes to simulate: v1 Nodes as YAML, or a compact description. Default: 16 GPU nodes in 4 racks; none with "
+    "--kubelet.",
 )
 @click.option(
     "--config",
@@ -98,7 +101,28 @@ Examples:
     help="Keep the state here; a restart finds it. Without it everything is in memory.",
 )
 @strategy_options
+@consolidation_options
 @click.option("--real", is_flag=True, help="Run on a real kube-apiserver and etcd, built once if they are not there.")
+@click.option(
+    "--kubelet",
+    "kubelets",
+    type=click.IntRange(1, 8),
+    is_flag=False,
+    flag_value=1,
+    default=None,
+    metavar="[COUNT]",
+    help="Nodes that really run containers, one unless told: kubelet and containerd in namespaces of their own. Needs "
+    "--real, Linux and root. They reach nothing outside: images come from --image.",
+)
+@click.option(
+    "--image",
+    "images",
+    multiple=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Give these nodes the images in an archive, as `docker save` and `podman save` write it. May be given several "
+    "times. Besides there is localhost/busybox:1.",
+)
 @click.option(
     "-f",
     "--filename",
@@ -120,7 +144,10 @@ def up(
     gpu_strategy: str | None,
     cpu_strategy: str | None,
     real: bool,
+    kubelets: int | None,
+    images: tuple[Path, ...],
     manifests: tuple[Path, ...],
+    **moves: Any,
 ) -> None:
     """Run the stack in the foreground: an API server that kubectl can talk to, the roles, simulated nodes, and pages.
 
@@ -128,10 +155,22 @@ def up(
     /metrics, are the figures of the scheduler.
     """
     from spinney.cli.wiring.api_servers import StackOptions
+    from spinney.cli.wiring.scheduler_choices import SchedulerChoices
     from spinney.cli.wiring.stack import run
 
-    strategies = (gpu_strategy or strategy, cpu_strategy or strategy)
+    choices = SchedulerChoices(gpu_strategy or strategy, cpu_strategy or strategy, **moves)
     options = StackOptions(
-        nodes_file, kubeconfig, host, port, data_dir, real, manifests, config, dashboard_port, strategies
+        nodes_file,
+        kubeconfig,
+        host,
+        port,
+        data_dir,
+        real,
+        manifests,
+        config,
+        dashboard_port,
+        choices,
+        kubelets or 0,
+        images,
     )
     raise SystemExit(run(options))

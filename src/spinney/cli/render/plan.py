@@ -164,9 +164,18 @@ def _gang(gang: GangResult, screen: Screen) -> Iterator[str]:
     yield from gang_lines(gang.explained, GangHeading(gang.verdict, _COLORS[gang.verdict], facts, screen))
     if gang.waits_for_leaving:
         yield from wrapped("its room is that of pods on their way out: it starts when they are gone", screen.width)
-    yield from _victims([one for one in gang.victims if not one.to], "evicted for it", screen)
+    yield from _evicted([one for one in gang.victims if not one.to], screen)
     yield from _victims([one for one in gang.victims if one.to], "moved for it", screen)
     yield from _victims(gang.moves, f"it would fit after {many(len(gang.moves), 'move')}", screen)
+
+
+def _evicted(victims: Sequence[DisplacedPod], screen: Screen) -> Iterator[str]:
+    """By queue; with what both queues have then, where they are reclaimed."""
+    for queue in dict.fromkeys(one.queue for one in victims):
+        own = [one for one in victims if one.queue == queue]
+        yield from _victims(own, f"evicted for it from queue {queue}" if queue else "evicted for it", screen)
+        for figures in dict.fromkeys(one.figures for one in own if one.figures):
+            yield from wrapped(figures, screen.width)
 
 
 def _victims(victims: Sequence[DisplacedPod], word: str, screen: Screen) -> Iterator[str]:

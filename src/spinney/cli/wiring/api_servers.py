@@ -36,6 +36,7 @@ from spinney.api.roles import NAMESPACE, ROLES, rbac_objects, user_of
 from spinney.cli.wiring.addresses import certificate_hosts, reachable_host
 from spinney.cli.wiring.roles.registry import RoleConfig, WebhookOptions
 from spinney.cli.wiring.roles.webhook import WebhookRole
+from spinney.cli.wiring.scheduler_choices import NOTHING_SAID, SchedulerChoices
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Exists, written
 from spinney.drive.client.api import ApiClient
@@ -45,7 +46,7 @@ from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.paths import ResourcePath
 from spinney.drive.scheduler.caches import PRIORITY_CLASSES
 from spinney.serve.webhook.handler import CONVERT, MUTATE, VALIDATE
-from spinney.sim.kubernetes.assets import Assets, StartFailed
+from spinney.sim.kubernetes.assets import Assets, StartFailed, find_or_build_assets
 from spinney.sim.kubernetes.control_plane import (
     DEFAULT_CONTROLLERS,
     WORKLOAD_CONTROLLERS,
@@ -53,9 +54,16 @@ from spinney.sim.kubernetes.control_plane import (
     Settings,
     write_kubeconfig,
 )
+from spinney.sim.kubernetes.node.cluster import (
+    NODE_CONTROLLERS,
+    Cluster,
+    ClusterSettings,
+    NodePrograms,
+    find_or_build_programs,
+)
 from spinney.sim.transport import InProcessTransport
 from spinney.whatif.inputs.manifests import apply_all, manifests_of
-from spinney.whatif.inputs.operator_settings import ConfigurationError, Strategies
+from spinney.whatif.inputs.operator_settings import ConfigurationError
 
 OURS = ("spinney", "spinney-real")
 """Names of the clusters in kubeconfigs that we write."""
@@ -72,9 +80,17 @@ class StackOptions:
     manifests: tuple[Path, ...]
     config: Path | None = None
     dashboard_port: int | None = None
-    strategies: Strategies = (None, None)
+    scheduler: SchedulerChoices = NOTHING_SAID
+    kubelets: int = 0
+    images: tuple[Path, ...] = ()
 
     def check(self) -> None:
+        if self.kubelets and not self.real:
+            raise ConfigurationError("--kubelet: a kubelet needs a real kube-apiserver; expected --real beside it")
+        if self.images and not self.kubelets:
+            raise ConfigurationError("--image: simulated nodes run no images; expected --kubelet beside it")
+        if missing := [str(path) for path in self.images if not path.is_file()]:
+            raise ConfigurationError(f"--image {', '.join(missing)}: no such file")
         if self.real and self.host not in ("127.0.0.1", "localhost"):
             raise ConfigurationError(f"--real listens on loopback only, found --host {self.host}")
         _check_kubeconfig(self.kubeconfig)
@@ -287,15 +303,54 @@ def _directory(kept: Path | None) -> Iterator[Path]:
         yield Path(scratch)
 
 
+@dataclass(frozen=True, slots=True)
+class RealPrograms:
+    """`node`: those of nodes with a kubelet, where there are any."""
+
+    assets: Assets
+    node: NodePrograms | None = None
+
+
+def find_or_build_real(kubelets: int) -> RealPrograms:
+    """Says first whether nodes can run here, then builds what is not there."""
+    node = find_or_build_programs() if kubelets else None
+    return RealPrograms(node.assets if node else find_or_build_assets(), node)
+
+
+def _control_plane(
+    options: StackOptions, programs: RealPrograms, directory: Path
+) -> tuple[ControlPlane, ControlPlane | Cluster]:
+    """The control plane, and what is started and stopped with it: itself, or all nodes too."""
+    controllers = DEFAULT_CONTROLLERS + WORKLOAD_CONTROLLERS
+    users = {user_of(role): role_identity(role).groups for role in ROLES}
+    if programs.node is None:
+        plane = ControlPlane(Settings(programs.assets, directory, controllers, users, options.port))
+        return plane, plane
+    names = tuple(f"kubelet-{index}" for index in range(options.kubelets))
+    cluster = Cluster(
+        ClusterSettings(
+            programs.node,
+            directory,
+            names,
+            controllers=controllers + NODE_CONTROLLERS,
+            users=users,
+            port=options.port,
+            scheduler=False,
+            images=options.images,
+        )
+    )
+    return cluster.plane, cluster
+
+
 @contextlib.asynccontextmanager
-async def real(options: StackOptions, assets: Assets, configuration: OperatorConfiguration) -> AsyncIterator[ApiServer]:
+async def real(
+    options: StackOptions, programs: RealPrograms, configuration: OperatorConfiguration
+) -> AsyncIterator[ApiServer]:
     _check_port(options.port)
     with _directory(options.data_dir) as parent:
-        controllers = DEFAULT_CONTROLLERS + WORKLOAD_CONTROLLERS
-        users = {user_of(role): role_identity(role).groups for role in ROLES}
-        plane = ControlPlane(Settings(assets, parent / "control-plane", controllers, users, options.port))
+        plane, runs = _control_plane(options, programs, parent / "control-plane")
         try:
-            await _to_the_end(plane.start)
+            await _to_the_end(runs.start)
             shutil.copyfile(plane.kubeconfig, options.kubeconfig)
             async with contextlib.AsyncExitStack() as held:
                 admin = find_connection(SystemClock(), kubeconfig=plane.kubeconfig)
@@ -313,9 +368,9 @@ async def real(options: StackOptions, assets: Assets, configuration: OperatorCon
                 judged = await held.enter_async_context(
                     running_webhook(configuration, admin, transport, as_role("webhook"))
                 )
-                yield ApiServer(plane.url, transport, plane.ended, as_role, judged)
+                yield ApiServer(plane.url, transport, runs.ended, as_role, judged)
         finally:
-            await _to_the_end(plane.stop)
+            await _to_the_end(runs.stop)
 
 
 def _check_port(port: int) -> None:

@@ -20,10 +20,11 @@ from spinney.api.labels import SCHEDULER_DEFAULT, SCHEDULER_KAI
 from spinney.api.operator_configuration import ConfigurationError as OperatorConfigurationError
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.api.roles import NAMESPACE
-from spinney.cli.wiring.api_servers import ApiServer, StackOptions, embedded, only_user_of, real
+from spinney.cli.wiring.api_servers import ApiServer, StackOptions, embedded, find_or_build_real, only_user_of, real
 from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, on_signal, run_until_stopped
 from spinney.cli.wiring.roles.dashboard import dashboard
 from spinney.cli.wiring.roles.registry import DashboardOptions
+from spinney.cli.wiring.scheduler_choices import NOTHING_SAID, SchedulerChoices, scheduler_settings
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
@@ -33,19 +34,17 @@ from spinney.drive.operator.settings_from_config import settings_of
 from spinney.drive.operator.startup import StartupFailed
 from spinney.drive.roles import Roles, RoleSettings, RoleTransports, record_keys
 from spinney.sim.controllers.manager import ALL
-from spinney.sim.kubernetes.assets import AssetsUnavailable, StartFailed, find_or_build_assets
+from spinney.sim.kubernetes.assets import AssetsUnavailable, StartFailed
 from spinney.sim.stack import Parts, Stack
 from spinney.whatif.inputs.manifests import Manifest, ManifestError, apply_all, read_manifests
 from spinney.whatif.inputs.nodes import NodesError, load_nodes
 from spinney.whatif.inputs.operator_settings import (
     ConfigurationError,
-    Strategies,
     admission_of,
     dynamo_admission_of,
     dynamo_settings_of,
     given_in,
     read_configuration,
-    strategy_of,
 )
 
 _CHECK_INTERVAL_S = 0.5
@@ -59,20 +58,25 @@ async def running_roles(
     nodes: Sequence[dict[str, Any]],
     configuration: OperatorConfiguration,
     controllers: Sequence[str] = ALL,
-    strategies: Strategies = (None, None),
+    choices: SchedulerChoices = NOTHING_SAID,
+    beside_kubelets: bool = False,
 ) -> AsyncIterator[Roles]:
     """From the moment everybody is at work until the block ends. A server that ends by itself ends the block."""
     clock, dice = SystemClock(), system_dice()
     transports = RoleTransports(*(api.as_role(role) for role in ("operator", "scheduler", "dynamo")))
     settings = RoleSettings(
         operator=settings_of(configuration),
-        scheduler=SchedulerSettings(
-            names=frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT}), strategy=strategy_of(configuration, *strategies)
+        scheduler=scheduler_settings(
+            SchedulerSettings(frozenset({SCHEDULER_KAI, SCHEDULER_DEFAULT})),
+            configuration,
+            choices,
+            honours_requests=True,
         ),
         record_keys=await record_keys(transports.scheduler, NAMESPACE, dice),
         dynamo=dynamo_settings_of(configuration),
     )
-    simulation = Stack(api.transport, clock, dice, Parts(nodes=nodes, controllers=controllers))
+    parts = Parts(nodes=nodes, controllers=controllers, beside_kubelets=beside_kubelets)
+    simulation = Stack(api.transport, clock, dice, parts)
     roles = Roles(transports, clock, dice, settings)
     async with asyncio.TaskGroup() as group:
         tasks = [
@@ -110,12 +114,13 @@ def run(options: StackOptions) -> int:
     _allow_many_connections()
     try:
         options.check()
-        nodes = load_nodes(options.nodes_file)
+        nodes = load_nodes(options.nodes_file) if options.nodes_file or not options.kubelets else []
         manifests = read_manifests(options.manifests)
         configuration = read_configuration(options.config)
         _heed(configuration, options)
         rules = (admission_of(configuration), dynamo_admission_of(configuration))
-        server = real(options, find_or_build_assets(), configuration) if options.real else embedded(options, rules)
+        programs = find_or_build_real(options.kubelets) if options.real else None
+        server = real(options, programs, configuration) if programs else embedded(options, rules)
         with only_user_of(options.data_dir):
             run_until_stopped(lambda: _up(options, server, nodes, manifests, configuration))
     except KeyboardInterrupt:
@@ -169,12 +174,13 @@ async def _up(
     async with server as api:
         await api.judged()
         controllers = _NOT_UPSTREAM if options.real else ALL
-        async with running_roles(api, nodes, configuration, controllers, options.strategies) as roles:
+        beside = options.kubelets > 0
+        async with running_roles(api, nodes, configuration, controllers, options.scheduler, beside) as roles:
             applied = await _apply(api.transport, manifests)
             pages = DashboardOptions(options.host, options.dashboard_port)
             metrics = roles.scheduler.metrics.page if roles.scheduler is not None else None
             async with dashboard(api.as_role("dashboard"), pages, configuration, metrics) as page:
-                _announce(options, api, len(nodes), applied, time.monotonic() - started, page)
+                _announce(options, api, len(nodes) + options.kubelets, applied, time.monotonic() - started, page)
                 await asyncio.get_running_loop().create_future()
 
 

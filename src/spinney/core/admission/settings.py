@@ -30,6 +30,7 @@ class AdmissionSettings:
     mnnvl_enabled: bool = False
     protects_topologies: bool = True
     protects_managed: bool = False
+    requires_queue: bool = False
     exempt_users: frozenset[str] = frozenset()
 
     def users_of(self, roles: Iterable[str]) -> frozenset[str]:
@@ -64,5 +65,6 @@ def settings_of(
         mnnvl_enabled=configuration.network.auto_mnnvl_enabled,
         protects_topologies=configuration.topology_aware_scheduling.protect_used,
         protects_managed=configuration.authorizer.enabled,
+        requires_queue=kai is not None and kai.kai.require_queue,
         exempt_users=frozenset(configuration.authorizer.exempt_service_account_user_names),
     )

@@ -21,7 +21,6 @@ from spinney.api.labels import (
     POD_GROUP_NAME,
     SKIP_PODGROUPER,
     SPINNEY_PREFIX,
-    TIED_TO,
     USER,
 )
 from spinney.core.grouping.group_shape import GroupShape, Lookups
@@ -92,7 +91,7 @@ def _wanted(
     # Read for its errors only: a segment on the pod that cannot be meant is told, though the owner's counts.
     segments_of(deciding.pod.metadata.annotations, chain.pod.title, lookups, source.annotations)
     rank = queue_and_priority_of(deciding, shape, lookups, settings)
-    taken = {**_inherited(source.annotations), **_tie(chain, shape), **segments}
+    taken = {**_inherited(source.annotations), **segments}
     annotations = {**taken, KAI_TOP_OWNER_METADATA: _top_owner(chain.top)}
     warnings = (*_unread(chain), *rank.warnings, *doubts(source, constraint, lookups), *_overlooked(deciding))
     return DesiredPodGroup(
@@ -150,14 +149,6 @@ def _inherited(found: Mapping[str, str]) -> dict[str, str]:
     return {
         key: value for key, value in found.items() if key not in _NOT_INHERITED and not key.startswith(SPINNEY_PREFIX)
     }
-
-
-def _tie(chain: OwnerChain, shape: GroupShape) -> dict[str, str]:
-    """The tie to a base gang. Taken only from PodGangs, which the operator writes; not trusted on user objects."""
-    gang = chain.gang
-    if gang is None or shape.owner.uid != gang.uid or TIED_TO not in gang.annotations:
-        return {}
-    return {TIED_TO: gang.annotations[TIED_TO]}
 
 
 def _initial_labels(chain: OwnerChain) -> dict[str, str]:

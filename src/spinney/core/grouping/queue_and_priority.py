@@ -127,8 +127,8 @@ def _preemptibility(chain: OwnerChain) -> tuple[str, bool]:
 
 
 def _said(chain: OwnerChain, key: str) -> tuple[str, bool]:
-    """The value of a label, and whether only the pod carries it."""
-    above = (chain.gang, chain.top) if chain.gang is not None else (chain.top,)
+    """The value of a label on the first owner from the top down that carries it; else the pod's, which is told."""
+    above = (*((chain.gang,) if chain.gang is not None else ()), *reversed(chain.owners))
     if found := next((owner.labels[key] for owner in above if owner.labels.get(key)), ""):
         return found, False
     return chain.pod.metadata.labels.get(key, ""), True

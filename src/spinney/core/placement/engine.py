@@ -5,14 +5,14 @@ A gang that is not placed leaves the inventory unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import msgspec
 
-from spinney.api.placement.problem import Gang, Group, Options, Problem, Topology
-from spinney.api.placement.result import Decision, Explanation, Move, Outcome, Result, Victim
+from spinney.api.placement.problem import Gang, Group, Options, Problem, Running, Topology
+from spinney.api.placement.result import Decision, Explanation, Move, Outcome, Placement, Result, Victim
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.attempt import PlacementState, SearchResult, SetDecision, needs_releasing, take_solution
 from spinney.core.placement.budget import Exhausted, StepBudget
@@ -23,14 +23,17 @@ from spinney.core.placement.explain.explanation import explain
 from spinney.core.placement.fit.counting import SMALL, Profile, Region, find_regions, profile
 from spinney.core.placement.fit.fast_path import FastPath
 from spinney.core.placement.gang.gang_tree import (
+    ChosenChildren,
     GangTree,
     Invalid,
     Part,
     all_children,
     choices,
+    larger_choices,
+    may_need_more,
     read_gang_tree,
 )
-from spinney.core.placement.gang.preferred_affinity import with_preferences
+from spinney.core.placement.gang.preferred_affinity import with_preferences, without_preferences
 from spinney.core.placement.gang.running_gangs import PlacedGang, UnsatisfiedTie, pod_sets, tied_slots
 from spinney.core.placement.gang.tied_gangs import MOST_FOLLOWERS, later_followers
 from spinney.core.placement.scoring import domains, number, score
@@ -42,6 +45,9 @@ from spinney.core.placement.whole_set import place_whole_set, room_elsewhere
 
 _TEMPLATES = 256
 _AFTERTHOUGHT = 2_000  # steps for what is not the minimum: more extra pods, or victims for an explanation
+
+Choices = Callable[[GangTree, Mapping[int, int]], Iterator[ChosenChildren]]
+"""The selections of children that are tried for a gang with these needs."""
 
 
 class Engine:
@@ -58,9 +64,12 @@ class Engine:
 
     def admit_running(self, gang: Gang) -> None:
         """Take the capacity of the running members, before any decision."""
+        self._admit(gang, gang.running)
+
+    def _admit(self, gang: Gang, members: Sequence[Running | Placement]) -> None:
         placed_gang = self.placed_gangs.setdefault(gang.name, PlacedGang(gang))
         leaves = pod_sets(gang)
-        for member in gang.running:
+        for member in members:
             slot = self.inventory.slot_for(member.node, member.zone)
             pods = leaves[member.pods]
             self.inventory.take(slot, pods.request, pods.host_ports)
@@ -87,26 +96,28 @@ class Engine:
             return SetDecision(_unplaced(gang, "invalid", Explanation(str(error), error.group, error.level)))
         except UnsatisfiedTie as reason:
             return SetDecision(_unplaced(gang, "infeasible", Explanation(str(reason), "", reason.level)))
-        if parts.prefers_affinity:
-            parts, asked = self.read(with_preferences(gang, partial(self._tried, scope, followers)))
-        found = self._placed(parts, asked, scope, followers)
+        if not parts.prefers_affinity:
+            found = self._placed(parts, asked, scope, followers)
+        else:
+            parts, asked = self.read(without_preferences(gang))
+            found = self._tried(scope, followers, parts.gang)
+            if isinstance(found, SetDecision):
+                kept, found = with_preferences(gang, found, partial(self._tried, scope, followers))
+                self._admit(kept, found.decision.placements)
         return SetDecision(self._refuse(parts, asked, scope, found)) if isinstance(found, SearchResult) else found
 
-    def _tried(self, scope: list[int] | None, followers: Sequence[Gang], gang: Gang) -> SetDecision | None:
-        """The placement of a gang that leaves no trace; None: it is not placed."""
+    def _tried(self, scope: list[int] | None, followers: Sequence[Gang], gang: Gang) -> SetDecision | SearchResult:
+        """As `_placed`, but leaves no trace."""
         before = self.placed_gangs.get(gang.name)
         if before is not None:
             self.placed_gangs[gang.name] = replace(before, live=list(before.live))
         try:
             with self.inventory.trial():
-                found = self._placed(*self.read(gang), scope, followers)
-        except Invalid:
-            return None
+                return self._placed(*self.read(gang), scope, followers)
         finally:
             self.placed_gangs.pop(gang.name, None)
             if before is not None:
                 self.placed_gangs[gang.name] = before
-        return None if isinstance(found, SearchResult) else found
 
     def _placed(
         self, parts: GangTree, asked: Profile, scope: list[int] | None, followers: Sequence[Gang]
@@ -163,13 +174,31 @@ class Engine:
         budget: StepBudget | None = None,
     ) -> SearchResult:
         """The best placement of the minimum on idle capacity, or with `waiting` on idle and releasing capacity."""
-        best = SearchResult()
         if self.fast_path.counting.is_hopeless(parts, asked, waiting):
-            return best
+            return SearchResult()
         budget = budget or StepBudget(self.options.budget)
+        best = self._best_of(parts, asked, scope, waiting, budget, choices)
+        if best.found is None and may_need_more(parts) and budget.left > 0:
+            larger = self._best_of(parts, asked, scope, waiting, budget, larger_choices)
+            larger.exhausted |= best.exhausted
+            best = larger
+        if best.found is not None and best.exhausted:
+            best.found.proved = False
+        return best
+
+    def _best_of(
+        self,
+        parts: GangTree,
+        asked: Profile,
+        scope: list[int] | None,
+        waiting: bool,
+        budget: StepBudget,
+        offers: Choices,
+    ) -> SearchResult:
+        best = SearchResult()
         spread = self.options.strategy == "spread"
         for region in find_regions(self.fast_path.counting, parts, asked, scope, waiting, spread):
-            attempt = self._search(parts, region, waiting, budget)
+            attempt = self._search(parts, region, waiting, budget, offers)
             attempt.exhausted |= best.exhausted
             best.exhausted = attempt.exhausted
             if attempt.found is not None and (best.found is None or _better(parts, attempt.found, best.found)):
@@ -177,18 +206,18 @@ class Engine:
             # Regions come in best-fit order, so no later one is better than the first ideal placement.
             if best.found is not None and _is_ideal(best.found):
                 break
-        if best.found is not None and best.exhausted:
-            best.found.proved = False
         return best
 
-    def _search(self, parts: GangTree, region: Region, waiting: bool, budget: StepBudget) -> SearchResult:
-        """The best placement of the minimum in one region, over all choices of children."""
+    def _search(
+        self, parts: GangTree, region: Region, waiting: bool, budget: StepBudget, offers: Choices
+    ) -> SearchResult:
+        """The best placement of the minimum in one region, over all choices of children that are offered."""
         space = SearchSpace(self.inventory, parts, region.slots, waiting)
         mask = space.everything if region.usable is None else _mask(space, region.usable)
         attempt = SearchResult(space, mask)
         needs = minimum(space)
         extras = _wanted_extras(space) if self.options.extras != "skip" else {}
-        for children in choices(parts, needs):
+        for children in offers(parts, needs):
             try:
                 budget.spend()
                 with budget.share():
@@ -343,6 +372,8 @@ class Engine:
                     full.add(leaf)
                 else:
                     needs, solution = more, found
+                    if pristine.near:
+                        full.clear()  # others may have to be near to the pod that is added
         except Exhausted:
             pass
         return solution

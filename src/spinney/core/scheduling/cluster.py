@@ -17,9 +17,9 @@ from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import AnyTopology
 from spinney.api.kinds.clustertopology import Topology as KaiTopology
-from spinney.api.labels import KAI_NODE_POOL, POD_GROUP_NAME
+from spinney.api.labels import HOSTNAME, KAI_NODE_POOL, POD_GROUP_NAME
 from spinney.api.placement import problem
-from spinney.api.placement.problem import Amounts, Taint, Topology
+from spinney.api.placement.problem import Amounts, Taint, Term, Topology
 from spinney.core.expansion.backends.kai import topology_keys
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.scheduling.affinity.index import AffinityIndex, PlacedPod
@@ -230,31 +230,39 @@ class Cluster:
     def keeps_room_for(self, gang: str) -> bool:
         return gang in self._kept_room
 
-    def keep_room(self, room: Room) -> None:
-        """Keep room for a gang, if it is idle; what was kept for it before is given up."""
-        self.drop_room(room.name)
+    def keep_room(self, room: Room, used: Iterable[str] = ()) -> None:
+        """Keep room for a gang, if there is any; what was kept before is given up. `used`: as for `drop_room`."""
+        self.drop_room(room.name, [*room.nodes.elements(), *used])
         self._kept_room.keep(self.inventory, room)
 
     def drop_room(self, gang: str, used: Iterable[str] = ()) -> None:
         """Give up the room of a gang. `used`: the nodes of its pods; where they are all it kept, nothing is freed."""
-        room = self._kept_room.drop(self.inventory, gang)
-        if room is not None and room.nodes - Counter(used):
-            self.improved += 1
+        dropped = self._kept_room.drop(self.inventory, [gang])
+        self.improved += any(room.nodes - Counter(used) for room in dropped)
 
     def drop_room_of(self, base: str) -> None:
         """Give up the rooms of a base gang's followers."""
-        self.improved += self._kept_room.drop_of(self.inventory, base)
+        self.improved += bool(self._kept_room.drop_of(self.inventory, base))
 
     def expire_room(self, now_s: float) -> None:
-        self.improved += self._kept_room.expire(self.inventory, now_s)
+        self.improved += bool(self._kept_room.expire(self.inventory, now_s))
 
     def open_room(self, gang: str, priority: int) -> None:
         """Let a gang use the room that is kept for it, and for less important ones; inside a trial."""
         self._kept_room.open_for(self.inventory, gang, priority)
 
+    def path_above(self, topology: str | None, node: str) -> tuple[Term, ...]:
+        """The domains that a node is in, broad to narrow, without itself; nothing if the node or a label is missing."""
+        known, found = self.topologies.get(topology or ""), self._nodes.get(node)
+        if known is None or found is None:
+            return ()
+        labels = found.metadata.labels
+        levels = [key for key in known.levels[: len(known.levels) - known.zones] if key != HOSTNAME]
+        return tuple(Term(key, "In", (labels[key],)) for key in levels) if labels.keys() >= set(levels) else ()
+
     def _yield_room(self, node: str) -> None:
         if self._kept_room:
-            self.improved += self._kept_room.yield_on(self.inventory, node)
+            self.improved += bool(self._kept_room.yield_on(self.inventory, node))
 
     # Reservations and victims
 

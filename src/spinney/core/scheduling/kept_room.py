@@ -1,7 +1,9 @@
-"""Room that is kept for scaled gangs on their way: their base gang is placed, and they are made once it is (G12).
+"""Room that is kept for pods on their way: of scaled gangs, whose base gang is placed (G12), and replacements (G13).
 
-Kept for a time, against all gangs but more important ones, and on idle capacity only. It gives way as soon as a node
-has not enough for the pods that are really there.
+Not recorded: a new leader keeps room anew for gangs that started a moment ago.
+
+Kept for a time, against all gangs but more important ones. It gives way as soon as a node has not enough for the pods
+that are really there.
 """
 
 from __future__ import annotations
@@ -19,16 +21,20 @@ KEPT_S = 30.0
 
 
 class PodCapacity(NamedTuple):
-    """Capacity for one pod on a node, and there in a zone if the node is divided. Host ports are not kept."""
+    """Capacity for one pod on a node, and there in a zone if the node is divided. Host ports are not kept.
+
+    `leaving`: the terminating pod, by uid, whose capacity it is until that has ended.
+    """
 
     request: Amounts
     node: str
     zone: str
+    leaving: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """For one gang. `base`: the gang that it belongs to; `priority`: more important gangs do not heed it."""
+    """For one gang. `base`: the gang that has to run for it; `priority`: more important gangs do not heed it."""
 
     name: str
     base: str
@@ -50,6 +56,7 @@ class KeptRoom:
 
     def __init__(self) -> None:
         self._rooms: dict[str, Room] = {}
+        self._of_base: dict[str, dict[str, None]] = {}  # the names of the gangs, in the order in which rooms were kept
 
     def __bool__(self) -> bool:
         return bool(self._rooms)
@@ -60,40 +67,48 @@ class KeptRoom:
     def clear(self) -> None:
         """The inventory was replaced."""
         self._rooms.clear()
+        self._of_base.clear()
 
     def keep(self, inventory: Inventory, room: Room) -> None:
-        """Take the capacity; nothing where that is not idle."""
+        """Take the capacity; nothing where that is in use."""
         if any(inventory.find(node) is None for node in room.nodes):
             return
         self._rooms[room.name] = room
+        self._of_base.setdefault(room.base, {})[room.name] = None
         for key, pod in zip(room.pod_keys(), room.pods, strict=True):
-            inventory.add_pod(key, pod.node, pod.request, zone=pod.zone)
+            held = inventory.pod(pod.leaving)
+            if held is not None:
+                inventory.add_pod(pod.leaving, held.node, held.request, held.ports, zone=held.zone)
+            else:
+                inventory.add_pod(key, pod.node, pod.request, zone=pod.zone)
         if any(_is_short(inventory, node) for node in room.nodes):
-            self.drop(inventory, room.name)
+            self.drop(inventory, [room.name])
 
-    def drop(self, inventory: Inventory, name: str) -> Room | None:
-        """Give a room up; None: there was none."""
-        room = self._rooms.pop(name, None)
-        if room is not None:
+    def drop(self, inventory: Inventory, names: Iterable[str]) -> list[Room]:
+        """Give up the rooms of these gangs; returns those that there were."""
+        dropped = [self._rooms.pop(name) for name in names if name in self._rooms]
+        for room in dropped:
             _open(inventory, room)
-        return room
+            del self._of_base[room.base][room.name]
+            if not self._of_base[room.base]:
+                del self._of_base[room.base]
+        return dropped
 
-    def drop_of(self, inventory: Inventory, base: str) -> bool:
+    def drop_of(self, inventory: Inventory, base: str) -> list[Room]:
         """Give up all rooms that belong to a base gang."""
-        return self._drop(inventory, [room for room in self._rooms.values() if room.base == base])
+        return self.drop(inventory, [*self._of_base.get(base, ())])
 
-    def expire(self, inventory: Inventory, now_s: float) -> bool:
-        return self._drop(inventory, [room for room in self._rooms.values() if room.until_s <= now_s])
+    def expire(self, inventory: Inventory, now_s: float) -> list[Room]:
+        return self.drop(inventory, [name for name, room in self._rooms.items() if room.until_s <= now_s])
 
-    def yield_on(self, inventory: Inventory, node: str) -> bool:
-        """Give up rooms on a node, the least important first, until its idle capacity suffices."""
-        is_dropped = False
-        for room in sorted(self._rooms.values(), key=lambda room: (room.priority, room.name)):
-            if not _is_short(inventory, node):
-                break
-            if node in room.nodes:
-                is_dropped |= self._drop(inventory, [room])
-        return is_dropped
+    def yield_on(self, inventory: Inventory, node: str) -> list[Room]:
+        """Give up rooms on a node, the least important first, until its capacity suffices."""
+        here = [room for room in self._rooms.values() if node in room.nodes] if _is_short(inventory, node) else []
+        dropped: list[Room] = []
+        for room in sorted(here, key=lambda room: (room.priority, room.name)):
+            if _is_short(inventory, node):
+                dropped += self.drop(inventory, [room.name])
+        return dropped
 
     def open_for(self, inventory: Inventory, name: str, priority: int) -> None:
         """Inside a trial: a gang may use its own room, and that of less important gangs."""
@@ -101,16 +116,13 @@ class KeptRoom:
             if room.name == name or room.priority < priority:
                 _open(inventory, room)
 
-    def _drop(self, inventory: Inventory, rooms: Iterable[Room]) -> bool:
-        dropped = [self.drop(inventory, room.name) for room in rooms]
-        return any(room is not None for room in dropped)
-
 
 def _open(inventory: Inventory, room: Room) -> None:
-    for key in room.pod_keys():
+    for key, pod in zip(room.pod_keys(), room.pods, strict=True):
         inventory.remove_pod(key)
+        inventory.release_pod(pod.leaving)
 
 
 def _is_short(inventory: Inventory, node: str) -> bool:
     slot = inventory.find(node)
-    return slot is not None and any(min(inventory.free(each, waiting=False)) < 0 for each in inventory.family(slot))
+    return slot is not None and any(min(inventory.free(each, waiting=True)) < 0 for each in inventory.family(slot))

@@ -103,15 +103,15 @@ def encode(plan: Plan) -> str:
         state=plan.state,
         uids=_pack([assignment.uid for assignment in assignments]),
         names=[name[len(prefix) : len(name) - len(suffix)] for name in nodes],
-        node=_write_runs(_places(nodes, [assignment.node for assignment in assignments])),
-        rank=_write_runs([assignment.rank for assignment in assignments]),
+        node=write_runs(positions(nodes, [assignment.node for assignment in assignments])),
+        rank=write_runs([assignment.rank for assignment in assignments]),
         prefix=prefix,
         suffix=suffix,
-        segment="" if set(segments) <= {_NONE} else _write_runs([segment + 1 for segment in segments]),
+        segment="" if set(segments) <= {_NONE} else write_runs([segment + 1 for segment in segments]),
         zones=[] if zones == [""] else zones,
         zone=""
         if zones in ([], [""])
-        else _write_runs(_places(zones, [assignment.zone for assignment in assignments])),
+        else write_runs(positions(zones, [assignment.zone for assignment in assignments])),
         domain=list(plan.domain),
         score=plan.score,
         victims=_pack(plan.victims),
@@ -142,10 +142,10 @@ def _plan(record: _Record) -> Plan:
     if not 0 <= record.epoch <= INT32_LIMIT:
         raise PlanError(f"the plan is of epoch {record.epoch}, expected 0 to {INT32_LIMIT}")
     names = _node_names(record)
-    nodes = [names[place] for place in _read_runs(record.node, count, "node")]
-    ranks = _read_runs(record.rank, count, "rank")
-    segments = _read_runs(record.segment, count, "segment") if record.segment else [0] * count
-    zones = [record.zones[place] for place in _read_runs(record.zone, count, "zone")] if record.zone else [""] * count
+    nodes = [names[place] for place in read_runs(record.node, count, "node")]
+    ranks = read_runs(record.rank, count, "rank")
+    segments = read_runs(record.segment, count, "segment") if record.segment else [0] * count
+    zones = [record.zones[place] for place in read_runs(record.zone, count, "zone")] if record.zone else [""] * count
     columns = zip(uids, nodes, ranks, segments, zones, strict=True)
     return Plan(
         epoch=record.epoch,
@@ -197,7 +197,7 @@ def _beginning(words: Sequence[str]) -> str:
     return first[:length]
 
 
-def _places(names: Sequence[str], values: Sequence[str]) -> list[int]:
+def positions(names: Sequence[str], values: Sequence[str]) -> list[int]:
     place = {name: index for index, name in enumerate(names)}
     return [place[value] for value in values]
 
@@ -221,7 +221,7 @@ def _chunks(text: str, size: int) -> list[str]:
     return [text[at : at + size] for at in range(0, len(text), size)]
 
 
-def _write_runs(numbers: Sequence[int]) -> str:
+def write_runs(numbers: Sequence[int]) -> str:
     """`0*8,1*8,5-9,3`: runs of equal and of rising numbers, in order."""
     runs: list[str] = []
     at = 0
@@ -236,7 +236,7 @@ def _write_runs(numbers: Sequence[int]) -> str:
     return ",".join(runs)
 
 
-def _read_runs(text: str, count: int, column: str) -> list[int]:
+def read_runs(text: str, count: int, column: str) -> list[int]:
     """Never yields more numbers than there are pods, whatever is written."""
     numbers: list[int] = []
     for run in text.split(",") if text else ():

@@ -16,8 +16,8 @@ from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate
 
 BINPACK = PlacementStrategy()
 
-BY_ITSELF = Consolidate(max_moves=16, max_loss=0.0)
-"""The limits of a scheduler that is set to consolidate without a request."""
+BY_ITSELF = Consolidate(max_moves=16, max_loss=0.0, max_gpus=64)
+"""The limits of a scheduler that consolidates without a request."""
 
 _REQUEST = re.compile(r"([0-9]{1,6}),(0|1|0?\.[0-9]{1,9}|1\.0+)", re.ASCII)
 
@@ -32,7 +32,8 @@ class Settings:
     - `incomplete_grace_s`: how long a gang may be incomplete, or a pod without its PodGroup, before that is reported.
     - `staleness_grace_s`: how long a gang may run below its minimum before the rest is evicted; negative: for ever.
     - `usage_stable_s`: how long a gang's usage must stay the same before it is written; it is within twice this time.
-    - `consolidate`: how much may be moved for a gang that fits nowhere; None: nothing.
+    - `consolidate`: how much may be moved for a gang that fits nowhere; None: nothing without a request.
+    - `moves_every_s`: how long it waits before it looks for moves for the same gang again, unless somebody asks.
     - `moves_on_request`: a PodGroup may ask for moves with an annotation that admission lets only administrators write.
     - `volumes_s`: how long a gang keeps its assignments while its volumes are provisioned.
     - `labels_before_bind`: write ranks as labels also where the API server takes none from a bind; one write per pod.
@@ -46,7 +47,8 @@ class Settings:
     incomplete_grace_s: float = 2.0
     staleness_grace_s: float = 60.0
     usage_stable_s: float = 10.0
-    consolidate: Consolidate | None = None
+    consolidate: Consolidate | None = BY_ITSELF
+    moves_every_s: float = 60.0
     moves_on_request: bool = True
     volumes_s: float = 600.0
     labels_before_bind: bool = False

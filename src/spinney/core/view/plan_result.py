@@ -16,16 +16,27 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class DisplacedPod:
-    """A pod that would be evicted, or moved to the node `to`."""
+    """A pod that would be evicted, or moved to the node `to`.
+
+    `queue`: that of its gang; `why`: what its eviction would be told with, or empty for moves that are only proposed.
+    """
 
     pod: str
     gang: str
     node: str
     to: str = ""
+    queue: str = ""
+    why: str = ""
+
+    @property
+    def figures(self) -> str:
+        """What both queues would have then, where another one takes its place; empty: it would be of the same queue."""
+        return self.why.partition(". ")[2]
 
     def to_json(self) -> Json:
         shown = {"pod": self.pod, "gang": self.gang, "node": self.node}
-        return {**shown, "to": self.to} if self.to else shown
+        more = {"to": self.to, "queue": self.queue, "why": self.why}
+        return {**shown, **{name: text for name, text in more.items() if text}}
 
 
 @dataclass(frozen=True, slots=True)

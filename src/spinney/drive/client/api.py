@@ -28,12 +28,13 @@ _LIST_RESTARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Selects objects of a resource: all, or those of a namespace and of selectors."""
+    """Selects objects of a resource: all, or those of a namespace and of selectors; whole, or their metadata alone."""
 
     resource: ResourcePath
     namespace: str = ""
     labels: str = ""
     fields: str = ""
+    metadata_only: bool = False
 
     @property
     def path(self) -> str:
@@ -42,6 +43,10 @@ class Selection:
     def query(self) -> dict[str, str]:
         query = {"labelSelector": self.labels, "fieldSelector": self.fields}
         return {name: value for name, value in query.items() if value}
+
+    def headers(self, form: str) -> Mapping[str, str]:
+        """What a request accepts; `form` is the kind of the answer where it holds metadata alone."""
+        return {"accept": f"application/json;as={form};g=meta.k8s.io;v=v1"} if self.metadata_only else _ACCEPT
 
     def __str__(self) -> str:
         parts = [str(self.resource), self.namespace, self.labels, self.fields]
@@ -98,9 +103,11 @@ class ApiClient:
             self.unreadable.report(ref.resource, found)
         return found
 
-    async def read(self, path: str, query: Mapping[str, str] | None = None) -> bytes:
+    async def read(
+        self, path: str, query: Mapping[str, str] | None = None, headers: Mapping[str, str] = _ACCEPT
+    ) -> bytes:
         """The body of any path that is not an object: `/version`, `/readyz`, discovery, logs."""
-        call = Call("GET", path, query=query or {}, headers=_ACCEPT, idempotent=True)
+        call = Call("GET", path, query=query or {}, headers=headers, idempotent=True)
         response = await carry_out(self.transport, call, self._retry_policy, self._dice)
         return _accepted(response, str(call))
 
@@ -151,7 +158,8 @@ class ApiClient:
             "resourceVersion": version,
             "timeoutSeconds": str(timeout_s),
         }
-        async with self.transport.stream(selection.path, query=query, headers=_ACCEPT) as stream:
+        headers = selection.headers("PartialObjectMetadata")
+        async with self.transport.stream(selection.path, query=query, headers=headers) as stream:
             if stream.status != 200:
                 raise _refusal(Response(stream.status, stream.headers, await stream.read()), f"WATCH {selection.path}")
             yield stream
@@ -160,7 +168,7 @@ class ApiClient:
         query = selection.query() | {"limit": str(self._page_limit)}
         if token:
             query["continue"] = token
-        body = await self.read(selection.path, query)
+        body = await self.read(selection.path, query, selection.headers("PartialObjectMetadataList"))
         return codec.page(body, f"LIST {selection.path}")
 
 

@@ -20,7 +20,8 @@ from spinney.core.grouping.queue_and_priority import GrouperSettings
 from spinney.drive.apply.change_applier import path_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.informers.cache import Cache
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
 
 PRIORITY_CLASSES = Resource("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False)
 NEEDED = tuple(resource_of(kind) for kind in (PodGroup, Queue, Topology))

@@ -14,7 +14,8 @@ from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.cache import Change, OwnWrites
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches, until_served
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches, until_served
 from spinney.drive.controller.controller import Controller, Done, Result, Source
 from spinney.drive.controller.unreadable_events import UnreadableEvents
 from spinney.drive.grouper.caches import NEEDED, GrouperCaches

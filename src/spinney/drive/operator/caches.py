@@ -34,7 +34,8 @@ from spinney.core.topology_constraints import possible_topologies
 from spinney.drive.apply.change_applier import path_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.informers.cache import Change, IndexKeys
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.reconcile_cache import Reads, RecordedCache
 

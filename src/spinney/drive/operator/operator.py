@@ -14,7 +14,8 @@ from spinney.drive.apply.door import Door
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.cache import OwnWrites
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.controller.unreadable_events import UnreadableEvents
 from spinney.drive.operator import (
     clustertopology_controller,

@@ -11,7 +11,7 @@ from spinney.api.builtin import node
 from spinney.api.builtin.claims import PersistentVolume, PersistentVolumeClaim, ResourceClaim, StorageClass
 from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass, ResourceQuota
+from spinney.api.builtin.surroundings import ConfigMap, PodDisruptionBudget, PriorityClass, ResourceQuota
 from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
@@ -22,7 +22,8 @@ from spinney.core.scheduling.volumes import Volumes, claims_of
 from spinney.drive.client.api import Selection
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.informers.cache import Cache, Change
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.paths import Key, ResourcePath
 
 T = TypeVar("T")
@@ -36,6 +37,7 @@ STORAGE_CLASSES = ResourcePath("storage.k8s.io", "v1", "storageclasses", namespa
 PRIORITY_CLASSES = ResourcePath("scheduling.k8s.io", "v1", "priorityclasses", namespaced=False)
 BUDGETS = ResourcePath("policy", "v1", "poddisruptionbudgets")
 QUOTAS = ResourcePath("", "v1", "resourcequotas")
+CONFIG_MAPS = ResourcePath("", "v1", "configmaps")
 RESOURCE_CLAIMS = ResourcePath("resource.k8s.io", "v1", "resourceclaims")
 NODE_ZONES = ResourcePath(node.GROUP, node.VERSION, node.PLURAL, namespaced=False)
 
@@ -70,10 +72,16 @@ class SchedulerCaches:
         def claims(pod: Pod) -> tuple[str, ...]:
             return tuple([f"{pod.metadata.namespace}/{name}" for name in claims_of(pod)]) if pod.spec.volumes else ()
 
+        def config_maps(pod: Pod) -> tuple[str, ...]:
+            named = pod.spec.config_maps if not pod.spec.node_name else None
+            return tuple([f"{pod.metadata.namespace}/{name}" for name in named]) if named else ()
+
         def view(resource: ResourcePath, kind: type[T]) -> Cache[T]:
             return caches.cache(Selection(resource), kind)
 
-        self.pods: Cache[Pod] = caches.cache(Selection(PODS), Pod, indexes={"group": groups, "claim": claims})
+        self.pods: Cache[Pod] = caches.cache(
+            Selection(PODS), Pod, indexes={"group": groups, "claim": claims, "config map": config_maps}
+        )
         self.nodes = view(NODES, Node)
         self.podgroups = view(PODGROUPS, PodGroup)
         self.queues = view(QUEUES, Queue)
@@ -87,6 +95,7 @@ class SchedulerCaches:
         self.quotas: Cache[ResourceQuota] = caches.cache(
             Selection(QUOTAS), ResourceQuota, indexes={"namespace": lambda quota: (quota.metadata.namespace,)}
         )
+        self.config_maps = caches.cache(Selection(CONFIG_MAPS, metadata_only=True), ConfigMap)
         self.claims = view(CLAIMS, PersistentVolumeClaim)
         self.volumes = view(VOLUMES, PersistentVolume)
         self.storage_classes = view(STORAGE_CLASSES, StorageClass)
@@ -108,6 +117,7 @@ class SchedulerCaches:
     def all(self) -> list[Cache[Any]]:
         found: list[Cache[Any]] = [self.pods, self.nodes, self.podgroups, self.queues, self.topologies]
         found += [self.priority_classes, self.budgets, self.quotas, self.claims, self.volumes, self.storage_classes]
+        found.append(self.config_maps)
         return [*found, self.cluster_topologies, self.topology_bindings, self.node_zones, self.resource_claims]
 
     @property
@@ -135,6 +145,10 @@ class SchedulerCaches:
 
     def resource_claim(self, namespace: str, name: str) -> ResourceClaim | None:
         return self.resource_claims.get((namespace, name))
+
+    def has_config_map(self, namespace: str, name: str) -> bool:
+        """Also before ConfigMaps are known, as in a what-if: they are made with the workload."""
+        return (namespace, name) in self.config_maps or not self.config_maps.synced
 
     def pods_of(self, group: Key) -> list[Pod]:
         """This scheduler's pods in the PodGroup, sorted by name."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from spinney.api.builtin.node import Node, NodeResourceTopology
 from spinney.api.builtin.pod import Pod
-from spinney.api.builtin.surroundings import PodDisruptionBudget, PriorityClass, ResourceQuota
+from spinney.api.builtin.surroundings import ConfigMap, PodDisruptionBudget, PriorityClass, ResourceQuota
 from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology, find_levels, known_as
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
@@ -55,6 +55,7 @@ class EventHandlers:
         views.podgroups.subscribe(self._podgroup)
         views.pods.subscribe(self._pod)
         views.queues.subscribe(self._queue)
+        views.config_maps.subscribe(self._config_map)
         views.pods.subscribe_broken(self._unreadable_pod)
         views.podgroups.subscribe_broken(self._unreadable_group)
         for cache in (views.claims, views.volumes, views.storage_classes, views.resource_claims):
@@ -80,6 +81,7 @@ class EventHandlers:
     def _pod(self, change: Change[Pod]) -> None:
         old, new = change.old, change.new
         improved = self._cluster.improved
+        is_victim = old is not None and self._cluster.is_victim(old.metadata.uid)
         self._cluster.put_pod(old, new)
         if improved != self._cluster.improved:
             self._wake()
@@ -90,6 +92,8 @@ class EventHandlers:
             return
         self._note_member(some, new)
         entry = self._scheduling_queue.entries.get(group_of(some))
+        if entry is not None and old is not None and not is_victim and _departs(old, new):
+            entry.departed.append(old)
         if (entry is not None and entry.unsettled) or not _is_alike(old, new):
             for pod in (old, new):
                 if pod is not None:
@@ -203,6 +207,13 @@ class EventHandlers:
             self._scheduling_queue.retry_pending()
             self._wake()
 
+    def _config_map(self, change: Change[ConfigMap]) -> None:
+        """One that appeared or disappeared; those that only change do so by the thousand."""
+        if change.old is None or change.new is None:
+            for pod in self._views.pods.by("config map", "/".join(change.key)):
+                if pod.spec.scheduler_name in self._session.settings.names:
+                    self._requeue(group_of(pod))
+
     def _touch(self, key: Key) -> None:
         self._scheduling_queue.touch(key)
         self._wake()
@@ -220,6 +231,12 @@ def _is_alike(old: Pod | None, new: Pod | None) -> bool:
         and before.deletion_timestamp == after.deletion_timestamp
         and _is_over(old) == _is_over(new)
     )
+
+
+def _departs(old: Pod, new: Pod | None) -> bool:
+    """Whether a pod has left its node and may be replaced there."""
+    is_gone = new is None or new.status.phase == "Failed"
+    return bool(old.spec.node_name) and is_gone and not old.is_over
 
 
 def _is_over(pod: Pod) -> str:

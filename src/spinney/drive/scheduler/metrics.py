@@ -19,6 +19,8 @@ from spinney.api.placement.problem import NodeFilter, Toleration
 from spinney.core.inventory.counts import Shape
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import Tree
+from spinney.core.scheduling.queues.tree import QueueFigures
+from spinney.drive.scheduler.queue_metrics import QueueCollector
 
 NAMESPACE = "kai"
 _MILLISECONDS = [5.0 * 2**power for power in range(10)]
@@ -47,10 +49,13 @@ class _Counts(Collector):
 
 
 class Metrics:
-    """`inventory` and `pending` (gangs by reported state) are read at a scrape; None: not known yet."""
+    """`inventory` (None: not known yet), `pending` (gangs by reported state) and `queues` are read at a scrape."""
 
     def __init__(
-        self, inventory: Callable[[], Inventory | None], pending: Callable[[], Mapping[str, int]] = dict
+        self,
+        inventory: Callable[[], Inventory | None],
+        pending: Callable[[], Mapping[str, int]] = dict,
+        queues: Callable[[], Mapping[str, QueueFigures]] = dict,
     ) -> None:
         self.registry = registry = CollectorRegistry()
 
@@ -84,6 +89,7 @@ class Metrics:
         self._rejected = counter("rejected_records_total", "Recorded plans that were not carried out, by why", "reason")
         registry.register(_Pending(pending))
         registry.register(CapacityCollector(inventory))
+        registry.register(QueueCollector(queues, NAMESPACE))
 
     def cycle(self, took_s: float, reading_s: float = 0.0, handing_out_s: float = 0.0) -> None:
         self._e2e.set(took_s * 1000)

@@ -18,11 +18,13 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.kinds.queue import Queue
 from spinney.api.labels import DEFAULT_QUEUE, KAI_NODE_POOL
+from spinney.api.placement.problem import Amounts
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import group_of
 from spinney.core.scheduling.gang.priorities import is_preemptible
 from spinney.core.scheduling.queues.status import (
     EMPTY,
+    EXTENSIONS,
     Tally,
     podgroup_status_changes,
     queue_status_changes,
@@ -31,6 +33,7 @@ from spinney.core.scheduling.queues.status import (
     statuses,
     tally,
 )
+from spinney.core.scheduling.queues.tree import QueueFigures, Queues
 from spinney.drive.apply.outcome import Gone, Refused, Unknown, Written
 from spinney.drive.apply.write import Precondition
 from spinney.drive.client.informers.cache import Change
@@ -125,11 +128,11 @@ _log = structlog.get_logger(__name__)
 
 
 class QueueStatusController:
-    """`run` until cancelled. `priorities` are the current PriorityClasses.
+    """`run` until cancelled; `note_decisions` after each cycle.
 
-    `confirm_writes` finds out the result of a write whose answer was lost.
-
-    `counted` is called with each gang whose usage may have changed, once it is counted.
+    `counted` is called with each gang whose usage may have changed, once it is counted. What our CRD adds to upstream's
+    is written by the scheduler of the default node pool only, as shares are those of one pool, and no more once the
+    server was seen to drop it: its CRD is upstream's.
     """
 
     def __init__(
@@ -143,6 +146,8 @@ class QueueStatusController:
         self._tallies: dict[Key, tuple[str, Tally]] = {}
         self._own: dict[str, Tally] = {}
         self._refused: dict[str, str] = {}  # versions of queues whose status write was refused, by uid
+        self._has_extensions = not session.settings.node_pool
+        self._shared_at: tuple[Queues, int, Amounts] | None = None  # what shares were computed from
         self._wake = asyncio.Event()
         views.pods.subscribe(self._pod)
         views.podgroups.subscribe(self._podgroup)
@@ -156,10 +161,25 @@ class QueueStatusController:
             await self._api_writer.quiet()
             self._wake.clear()
             await self._add_up()
-            for name, wanted in sorted(statuses(self._views.queues, self._own).items()):
+            for name, wanted in sorted(statuses(self._views.queues, self._own, self._figures()).items()):
                 queue = self._views.queues.get(("", name))
                 if queue is not None:
                     await self._write_status(queue, wanted)
+
+    def note_decisions(self) -> None:
+        """Shares may be others than before."""
+        if self._has_extensions and self._shared_at != self._shares_are_of():
+            self._wake.set()
+
+    def _shares_are_of(self) -> tuple[Queues, int, Amounts]:
+        queues = self._session.queue_accounting.queues
+        return queues, queues.version, self._session.cluster.capacity
+
+    def _figures(self) -> dict[str, QueueFigures]:
+        if not self._has_extensions:
+            return {}
+        self._shared_at = self._shares_are_of()
+        return self._session.queue_figures()
 
     # Changes
 
@@ -227,7 +247,11 @@ class QueueStatusController:
             return
         given = Precondition(metadata.uid, metadata.resource_version)
         match await self._api_writer.door.status(QUEUES.ref(metadata.name), changed, given):
-            case Written() | Gone():
+            case Written() as answer:
+                self._refused.pop(metadata.uid, None)
+                added = changed.keys() & set(EXTENSIONS)
+                self._has_extensions &= added <= answer.object.get("status", {}).keys()
+            case Gone():
                 self._refused.pop(metadata.uid, None)
             case Refused(status):
                 self._refused[metadata.uid] = metadata.resource_version

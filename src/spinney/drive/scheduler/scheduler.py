@@ -22,7 +22,8 @@ from spinney.drive.client.api import ApiClient
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.cache import OwnWrites
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches, until_served
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches, until_served
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import PAUSE_S, restart_on_error
 from spinney.drive.controller.unreadable_events import UnreadableEvents
@@ -86,7 +87,7 @@ class Scheduler:
         self._ungrouped_timers: set[Key] = set()
         self.session = Session(settings, clock)
         cluster, scheduling_queue = self.session.cluster, self.session.scheduling_queue
-        self.metrics = Metrics(lambda: cluster.inventory, scheduling_queue.states)
+        self.metrics = Metrics(lambda: cluster.inventory, scheduling_queue.states, self.session.queue_figures)
 
     async def run(self) -> None:
         """Run until cancelled. Raises `LeadershipLost` when another scheduler has taken over."""
@@ -121,7 +122,7 @@ class Scheduler:
             group.create_task(restart_on_error(refresh.run, "reasons"), name="scheduler-reasons")
             self.ready.set()
             self._wake.set()
-            await self._run_cycles(cycle, views, work, group)
+            await self._run_cycles(cycle, views, work, group, queues.note_decisions)
 
     async def _be_elected(self, elect: Elect, views: SchedulerCaches) -> None:
         """Stand by with synced caches; once elected, wait until they show everything that the old leader wrote."""
@@ -163,8 +164,14 @@ class Scheduler:
         return self._leadership.confirmed_at
 
     async def _run_cycles(
-        self, cycle: Cycle, views: SchedulerCaches, work: ActionExecutor, group: asyncio.TaskGroup
+        self,
+        cycle: Cycle,
+        views: SchedulerCaches,
+        work: ActionExecutor,
+        group: asyncio.TaskGroup,
+        decided: Callable[[], None],
     ) -> None:
+        """`decided` is called after each cycle."""
         while True:
             await self._wake.wait()
             await asyncio.sleep(self._settings.gather_s)
@@ -172,6 +179,7 @@ class Scheduler:
             self._wake.clear()
             try:
                 await self._run_cycle(cycle, views, work, group)
+                decided()
             except Superseded as error:
                 raise LeadershipLost(str(error)) from error
             except LeadershipLost:

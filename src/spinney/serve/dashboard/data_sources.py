@@ -13,6 +13,7 @@ from spinney.api.builtin.node import Node
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import AnyTopology, ClusterTopology, ClusterTopologyBinding, Topology, counting
 from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.queue import Queue
 from spinney.core.view.plan_result import PlanResult
 from spinney.core.view.topology_usage import TopologyUse
 
@@ -61,6 +62,7 @@ class Views:
     cluster_topologies: View[ClusterTopology]
     topology_bindings: View[ClusterTopologyBinding]
     sets: View[Json]
+    queues: View[Queue]
 
     @property
     def counting(self) -> tuple[AnyTopology, ...]:

@@ -66,7 +66,8 @@ class Model:
         views.topologies.subscribe(self._topology)
         views.cluster_topologies.subscribe(self._topology)
         views.topology_bindings.subscribe(self._topology_binding)
-        views.sets.subscribe(self._set)
+        views.sets.subscribe(self._move)
+        views.queues.subscribe(self._move)
 
     # Noting
 
@@ -91,7 +92,7 @@ class Model:
         self._topologies |= {name: None for each in seen for name in sorted(known_as(each))}
         self._stir()
 
-    def _set(self, change: Change[Any]) -> None:
+    def _move(self, change: Change[Any]) -> None:
         self._moved = True
         self._stir()
 

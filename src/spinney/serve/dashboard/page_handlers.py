@@ -39,6 +39,7 @@ from spinney.serve.dashboard.gang_page import MOST_PODS, gang_page, tree_for
 from spinney.serve.dashboard.history import HOURS, History, charts
 from spinney.serve.dashboard.model import Model
 from spinney.serve.dashboard.page import PageContent
+from spinney.serve.dashboard.queue_page import queues_page
 from spinney.serve.dashboard.rows import Query, gang_address, listing
 
 _MOST_OFFERED = 500
@@ -118,6 +119,11 @@ async def topologies(context: PageContext, asked: Asked) -> PageContent:
         "topologies.html",
         lambda: {"seen": topologies_page(context.model, context.kept, context.questions.uses())},
     )
+
+
+async def queues(context: PageContext, asked: Asked) -> PageContent:
+    resource = asked.get("resource", "")
+    return PageContent("Queues", "queues.html", lambda: {"seen": queues_page(context.model, resource)})
 
 
 async def tree(context: PageContext, asked: Asked) -> PageContent:

@@ -42,6 +42,7 @@ PAGES: dict[str, Page] = {
     "/gangs": page_handlers.gangs,
     "/gangs/{namespace}/{name}": page_handlers.gang,
     "/nodes/{name}": page_handlers.node,
+    "/queues": page_handlers.queues,
     "/topologies": page_handlers.topologies,
     "/history": page_handlers.history,
 }
@@ -49,6 +50,7 @@ _NAVIGATION = (
     ("/", "Overview"),
     ("/tree", "Topology"),
     ("/gangs", "Gangs"),
+    ("/queues", "Queues"),
     ("/topologies", "Topologies"),
     ("/history", "History"),
 )

@@ -37,6 +37,7 @@ class PodFacts:
     is_leaving: bool
     is_over: bool
     is_told: bool
+    has_owner: bool
 
     @property
     def is_live(self) -> bool:
@@ -138,6 +139,7 @@ def read_pod(obj: Json) -> PodFacts:
         is_leaving=bool(metadata.get("deletionTimestamp")),
         is_over=status.get("phase") in ("Succeeded", "Failed"),
         is_told=told,
+        has_owner=any(each.get("controller") for each in metadata.get("ownerReferences") or ()),
     )
 
 
@@ -219,6 +221,7 @@ def _sum(maps: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 @dataclass(slots=True)
@@ -234,6 +237,12 @@ class History(Generic[T]):
     @property
     def now(self) -> T | None:
         return self.versions[-1][1] if self.versions else None
+
+    def forget(self, before_s: float) -> bool:
+        """Drop values that ended before that moment; whether nothing is left but that it does not exist."""
+        ended = sum(at_s < before_s for at_s, _ in self.versions[1:])
+        del self.versions[:ended]
+        return self.now is None and all(at_s < before_s for at_s, _ in self.versions)
 
     def since(self, moment_s: float) -> Iterator[T | None]:
         """Every value that held at that moment or later."""
@@ -251,6 +260,8 @@ class NodeFacts:
 
 @dataclass(slots=True)
 class RecordedState:
+    """Pods and gangs are written by `put_pod`, `remove_pod`, `put_gang` and `remove_gang`, which keep the indexes."""
+
     nodes: dict[str, History[NodeFacts]] = field(default_factory=lambda: defaultdict(History))
     levels: dict[str, History[tuple[str, ...]]] = field(default_factory=lambda: defaultdict(History))
     pods: dict[Key, PodFacts] = field(default_factory=dict)
@@ -258,18 +269,51 @@ class RecordedState:
     priorities: dict[str, int] = field(default_factory=dict)
     queues: dict[str, History[QueueFacts]] = field(default_factory=lambda: defaultdict(History))
     gone: list[tuple[PodFacts, str, float]] = field(default_factory=list)  # deleted members, their queues and when
+    _of_gang: dict[Key | None, dict[Key, PodFacts]] = field(default_factory=lambda: defaultdict(dict))
+    _on_node: dict[str, dict[Key, PodFacts]] = field(default_factory=lambda: defaultdict(dict))
+    _of_uid: dict[str, PodFacts] = field(default_factory=dict)
+    _planned: dict[Key, GangFacts] = field(default_factory=dict)
+
+    def put_pod(self, pod: PodFacts) -> None:
+        self.remove_pod(pod.key)
+        self.pods[pod.key] = self._of_uid[pod.uid] = pod
+        self._of_gang[pod.group][pod.key] = self._on_node[pod.node][pod.key] = pod
+
+    def remove_pod(self, key: Key) -> PodFacts | None:
+        pod = self.pods.pop(key, None)
+        if pod is not None:
+            del self._of_uid[pod.uid]
+            _unlist(self._of_gang, pod.group, key)
+            _unlist(self._on_node, pod.node, key)
+        return pod
+
+    def put_gang(self, gang: GangFacts) -> None:
+        self.remove_gang(gang.key)
+        self.gangs[gang.key] = gang
+        if gang.plan is not None:
+            self._planned[gang.key] = gang
+
+    def remove_gang(self, key: Key) -> GangFacts | None:
+        self._planned.pop(key, None)
+        return self.gangs.pop(key, None)
 
     def members(self, gang: Key) -> list[PodFacts]:
-        return [pod for pod in self.pods.values() if pod.group == gang]
+        return list(self._of_gang[gang].values()) if gang in self._of_gang else []
+
+    def pods_with(self, uids: Iterable[str]) -> list[PodFacts]:
+        return [self._of_uid[uid] for uid in uids if uid in self._of_uid]
+
+    def plans(self) -> list[Plan]:
+        return [gang.plan for gang in self._planned.values() if gang.plan is not None]
 
     def usage(self, node: str, *, reserved: bool = False) -> dict[str, int]:
         """What bound pods request, in thousandths; with `reserved` also the pods that recorded plans assign there."""
         total: dict[str, int] = defaultdict(int)
-        assigned = self._assigned(node) if reserved else frozenset()
-        for pod in self.pods.values():
-            if (pod.node == node and pod.holds_room) or (pod.uid in assigned and pod.is_live and not pod.node):
-                for name, amount in pod.asks.items():
-                    total[name] += amount
+        bound = [pod for pod in self._on_node.get(node, {}).values() if pod.holds_room]
+        assigned = self.pods_with(self._assigned(node)) if reserved else []
+        for pod in [*bound, *(pod for pod in assigned if pod.is_live and not pod.node)]:
+            for name, amount in pod.asks.items():
+                total[name] += amount
         return total
 
     def offered(self, node: str, since_s: float) -> list[Amounts]:
@@ -290,8 +334,21 @@ class RecordedState:
         return bool(self.nodes[node].versions) and None not in self.nodes[node].since(since_s)
 
     def _assigned(self, node: str) -> frozenset[str]:
-        plans = [gang.plan for gang in self.gangs.values() if gang.plan is not None and gang.plan.state == "bind"]
+        plans = [plan for plan in self.plans() if plan.state == "bind"]
         return frozenset(assignment.uid for plan in plans for assignment in plan.assignments if assignment.node == node)
+
+    def forget(self, before_s: float) -> None:
+        """Drop what held before that moment only."""
+        self.gone = [each for each in self.gone if each[2] >= before_s]
+        for histories in (self.nodes, self.levels, self.queues):
+            for name in [name for name, history in histories.items() if history.forget(before_s)]:
+                del histories[name]
+
+
+def _unlist(index: dict[K, dict[Key, PodFacts]], name: K, key: Key) -> None:
+    index[name].pop(key, None)
+    if not index[name]:
+        del index[name]
 
 
 def most(amounts: Iterable[Amounts], resource: str) -> int:

@@ -208,7 +208,7 @@ def inv7_lawful_plan(
     No gang that had its minimum is left with some pods but below it. Members whose node was removed since then may
     still have counted when the plan was decided.
     """
-    leaving = [pod for pod in cluster.pods.values() if pod.uid in plan.leaving]
+    leaving = cluster.pods_with(plan.leaving)
     reclaimed = sorted(
         {
             pod.group
@@ -236,12 +236,33 @@ def inv7_lawful_plan(
             yield f"INV7 {shown(gang.key)} leaves {shown(key)} with {dict(after)}, below its minimum"
 
 
+def inv7_lawful_moves(cluster: RecordedState, gang: GangFacts, plan: Plan, *, exact: bool) -> Iterator[str]:
+    """Pods move only where an owner makes them anew and, with `exact`, to nodes that hold them beside all that stay."""
+    to = {move.uid: move.node for move in plan.moves}
+    moved = [pod for pod in cluster.pods.values() if pod.uid in to and pod.is_live]
+    for pod in moved:
+        if not pod.has_owner:
+            yield f"INV7 {shown(gang.key)} moves {shown(pod.key)}, which nobody makes anew"
+    plans = [each.plan for each in cluster.gangs.values() if each.plan is not None]
+    leaving = {uid for each in plans for uid in each.leaving}
+    coming = {each.uid: each.node for one in plans for each in one.assignments} | to
+    for node in sorted(set(to.values())) if exact else ():
+        used = Counter[str]()
+        for pod in cluster.pods.values():
+            stays = pod.node == node and pod.holds_room and pod.uid not in leaving
+            if stays or (coming.get(pod.uid) == node and (pod.uid in to or not pod.node)):
+                used.update(pod.asks)
+        facts = cluster.nodes[node].now
+        if facts is None or any(amount > facts.amounts.get(name, 0) for name, amount in used.items()):
+            yield f"INV7 {shown(gang.key)} moves pods to {node}, which has no room for them"
+
+
 def inv7_lawful_eviction(cluster: RecordedState, victim: PodFacts) -> Iterator[str]:
     """An evicted pod is required by a plan, or its gang has been below its minimum for too long.
 
     The stale mark is set by the scheduler itself, so the recorded state must confirm it.
     """
-    if any(victim.uid in gang.plan.leaving for gang in cluster.gangs.values() if gang.plan is not None):
+    if any(victim.uid in plan.leaving for plan in cluster.plans()):
         return
     mine = cluster.gangs.get(victim.group) if victim.group is not None else None
     if mine is None or not is_ended_as_stale(cluster, mine):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
 
 from spinney.api.labels import DEFAULT_QUEUE
 from spinney.core.scheduling.plan import Plan
@@ -104,7 +105,7 @@ def _has_children(queues: Mapping[str, QueueFacts], name: str) -> bool:
 
 def _used(cluster: RecordedState, *, with_leaving: bool = False) -> Iterator[_Amounts]:
     """What live pods hold or are assigned. Those that recorded plans take away count only if it is asked for."""
-    plans = [gang.plan for gang in cluster.gangs.values() if gang.plan is not None]
+    plans = cluster.plans()
     assigned = {assignment.uid for plan in plans for assignment in plan.assignments}
     leaving = set() if with_leaving else {uid for plan in plans for uid in plan.leaving}
     for pod, gang in _members(cluster):
@@ -113,17 +114,13 @@ def _used(cluster: RecordedState, *, with_leaving: bool = False) -> Iterator[_Am
 
 
 def _waiting(cluster: RecordedState) -> Iterator[_Amounts]:
-    """What gangs without an assignment lack for their minimum, where the pods for it are there."""
-    assigned = {
-        assignment.uid
-        for gang in cluster.gangs.values()
-        if gang.plan is not None
-        for assignment in gang.plan.assignments
-    }
+    """What gangs without an assignment lack for their minimum, where the pods for it are there; else their next pod."""
+    assigned = {assignment.uid for plan in cluster.plans() for assignment in plan.assignments}
     for gang in cluster.gangs.values():
         members = [pod for pod in cluster.members(gang.key) if pod.is_live]
         bound = Counter(pod.leaf or LONE_LEAF for pod in members if pod.node or pod.uid in assigned)
-        for part in gang.parts:
+        lacking, beyond = [], []
+        for part in gang.parts if not gang.plan else ():
             waiting = [
                 pod
                 for pod in members
@@ -133,13 +130,18 @@ def _waiting(cluster: RecordedState) -> Iterator[_Amounts]:
                 and pod.uid not in assigned
             ]
             lacks = max(0, part.least - bound[part.name])
-            for pod in waiting[:lacks] if len(waiting) >= lacks and not gang.children(part) else ():
-                yield queue_of(gang), by_kind(pod.asks)
+            if waiting and not gang.children(part):
+                lacking += waiting[:lacks] if len(waiting) >= lacks else []
+                beyond.append((Fraction(bound[part.name], max(part.least, 1)), part.name, waiting[0]))
+        if bound and not lacking and gang.is_whole(gang.root, bound):
+            lacking = [pod for *_, pod in sorted(beyond, key=lambda each: each[:2])[:1]]
+        for pod in lacking:
+            yield queue_of(gang), by_kind(pod.asks)
 
 
 def _left_since(cluster: RecordedState, plan: Plan, since_s: float) -> Iterator[_Amounts]:
     """What pods held that ended or began to terminate since then, or were chosen as victims by other plans."""
-    plans = [gang.plan for gang in cluster.gangs.values() if gang.plan is not None]
+    plans = cluster.plans()
     leaving = {uid for each in plans for uid in each.leaving} - set(plan.leaving)
     for pod, gang in _members(cluster):
         if pod.node and (not pod.is_live or pod.uid in leaving):
@@ -151,12 +153,7 @@ def _left_since(cluster: RecordedState, plan: Plan, since_s: float) -> Iterator[
 
 def _sent(cluster: RecordedState, sent: frozenset[str]) -> Iterator[_Amounts]:
     """What plans assign that were sent before and are recorded later, or never: their maker counted it."""
-    assigned = {
-        assignment.uid
-        for gang in cluster.gangs.values()
-        if gang.plan is not None
-        for assignment in gang.plan.assignments
-    }
+    assigned = {assignment.uid for plan in cluster.plans() for assignment in plan.assignments}
     for pod, gang in _members(cluster):
         if pod.uid in sent - assigned and pod.is_live and not pod.node:
             yield queue_of(gang), by_kind(pod.asks)
@@ -164,7 +161,7 @@ def _sent(cluster: RecordedState, sent: frozenset[str]) -> Iterator[_Amounts]:
 
 def _largest(cluster: RecordedState, queues: Mapping[str, QueueFacts]) -> dict[str, list[dict[str, int]]]:
     """What recorded plans take from each gang, by queue: a gang that keeps members loses its pods one by one."""
-    leaving = {uid for gang in cluster.gangs.values() if gang.plan is not None for uid in gang.plan.victims}
+    leaving = {uid for plan in cluster.plans() for uid in plan.victims}
     by_gang: dict[Key, list[PodFacts]] = {}
     stays: set[Key] = set()
     for pod, gang in _members(cluster):
@@ -188,8 +185,7 @@ def _members(cluster: RecordedState) -> Iterator[tuple[PodFacts, GangFacts]]:
 
 
 def _assigned_pods(cluster: RecordedState, plan: Plan) -> list[PodFacts]:
-    uids = {assignment.uid for assignment in plan.assignments}
-    return [pod for pod in cluster.pods.values() if pod.uid in uids]
+    return cluster.pods_with(assignment.uid for assignment in plan.assignments)
 
 
 def _capacity(cluster: RecordedState, since_s: float) -> dict[str, int]:

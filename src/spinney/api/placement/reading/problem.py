@@ -107,6 +107,7 @@ class _Gangs:
     def _pod_set(self, wire: WirePodSet, path: Path) -> PodSet:
         count = whole(wire.count, 1, (*path, "count"))
         found = read_filter(wire, path)
+        spread, spread_preferences = _spread(wire, path)
         return PodSet(
             name=_step(wire.name, path),
             request=self._scale.request(wire.request, (*path, "request")),
@@ -117,8 +118,8 @@ class _Gangs:
             anti_affinity=tuple(dict.fromkeys(wire.anti_affinity or ())),
             pod_anti_affinity=tuple([_apart(one) for one in wire.pod_anti_affinity or () if one.weight is None]),
             pod_affinity=tuple([_near(one) for one in wire.pod_affinity or () if one.weight is None]),
-            spread=tuple([one for one in _spread(wire, path) if isinstance(one, SpreadConstraint)]),
-            affinity_preferences=tuple(_preferences(wire, path)),
+            spread=tuple(spread),
+            affinity_preferences=(*_preferences(wire, path), *spread_preferences),
             topology=wire.topology,
             required=wire.required,
             preferred=wire.preferred,
@@ -146,20 +147,23 @@ def _near(wire: WireNearTerm) -> AffinityTerm:
     return AffinityTerm(wire.topology_key, tuple(dict.fromkeys(wire.pods)), domains)
 
 
-def _spread(wire: WirePodSet, path: Path) -> Iterator[SpreadConstraint | AffinityPreference]:
+def _spread(wire: WirePodSet, path: Path) -> tuple[list[SpreadConstraint], list[AffinityPreference]]:
+    """The constraints, and the preferences: those with a weight."""
+    constraints, preferences = [], []
     for at, one in enumerate(wire.topology_spread_constraints or ()):
         here = (*path, "topologySpreadConstraints", at)
         skew = _at_least_one(one.max_skew, (*here, "maxSkew"))
         least = _at_least_one(one.min_domains, (*here, "minDomains"))
         if one.weight is None:
-            yield SpreadConstraint(one.topology_key, skew, least)
+            constraints.append(SpreadConstraint(one.topology_key, skew, least))
         else:
             weight = _weight(one.weight, (*here, "weight"))
-            yield AffinityPreference(weight, "spread", one.topology_key, max_skew=skew, min_domains=least)
+            preferences.append(AffinityPreference(weight, "spread", one.topology_key, max_skew=skew, min_domains=least))
+    return constraints, preferences
 
 
 def _preferences(wire: WirePodSet, path: Path) -> Iterator[AffinityPreference]:
-    """Terms with a weight."""
+    """Affinity terms with a weight."""
     for at, apart in enumerate(wire.pod_anti_affinity or ()):
         if apart.weight is not None:
             weight, term = _weight(apart.weight, (*path, "podAntiAffinity", at, "weight")), _apart(apart)
@@ -168,7 +172,6 @@ def _preferences(wire: WirePodSet, path: Path) -> Iterator[AffinityPreference]:
         if near.weight is not None:
             weight, term = _weight(near.weight, (*path, "podAffinity", at, "weight")), _near(near)
             yield AffinityPreference(weight, "near", term.key, term.pods, term.domains)
-    yield from (one for one in _spread(wire, path) if isinstance(one, AffinityPreference))
 
 
 def _weight(number: int, path: Path) -> int:

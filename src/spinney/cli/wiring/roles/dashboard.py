@@ -19,6 +19,7 @@ from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.clustertopology import ClusterTopology, ClusterTopologyBinding, Topology
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.queue import Queue
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.cli.wiring.addresses import reachable_host
 from spinney.cli.wiring.roles.registry import DEFAULT_PORT, DashboardOptions, RoleConfig
@@ -28,7 +29,8 @@ from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.errors import ClientError
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.cache import Cache, OwnWrites
-from spinney.drive.client.informers.shared_caches import OptionalCaches, SharedCaches
+from spinney.drive.client.informers.optional_caches import OptionalCaches
+from spinney.drive.client.informers.shared_caches import SharedCaches
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.informers.unreadable import figures as unreadable_figures
 from spinney.drive.scheduler.caches import (
@@ -37,6 +39,7 @@ from spinney.drive.scheduler.caches import (
     NODES,
     PODGROUPS,
     PODS,
+    QUEUES,
     TOPOLOGIES,
     TOPOLOGY_BINDINGS,
     path_of,
@@ -68,8 +71,9 @@ class ClusterViews:
         grove = self._latecomers.expect(CLUSTER_TOPOLOGIES, ClusterTopology)
         bound = self._latecomers.expect(TOPOLOGY_BINDINGS, ClusterTopologyBinding)
         self._sets: Cache[dict[str, Any]] = self._latecomers.expect(_SETS, dict)
-        self._all: tuple[Cache[Any], ...] = (nodes, pods, groups, kai, grove, bound, self._sets)
-        self.views = Views(nodes, pods, groups, kai, grove, bound, self._sets)
+        queues = self._latecomers.expect(QUEUES, Queue)
+        self._all: tuple[Cache[Any], ...] = (nodes, pods, groups, kai, grove, bound, self._sets, queues)
+        self.views = Views(nodes, pods, groups, kai, grove, bound, self._sets, queues)
 
     async def run(self) -> None:
         """Until cancelled."""

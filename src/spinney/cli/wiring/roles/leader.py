@@ -38,6 +38,10 @@ from spinney.drive.election.lease_thread import LoopThread, loop_thread
 Work = Callable[[Elect], Awaitable[None]]
 """Asks to be elected when it is prepared, and writes nothing before. Without an election it is elected at once."""
 
+QUICK = LeaseSettings(duration_s=5, renew_deadline_s=4.0, retry_s=1.25)
+"""Nothing goes on while nobody leads: a killed leader is replaced within the duration, for four requests in five
+seconds at rest.
+"""
 STEADY_S = 60.0
 """A term that lasted so long was no failure to lead."""
 _AGAIN = Backoff(base_s=0.5, cap_s=15.0)
@@ -47,7 +51,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Candidate:
-    """One role of this process in its election. `otherwise`: the durations where the configuration gives none."""
+    """One role of this process in its election."""
 
     def __init__(
         self,
@@ -55,7 +59,6 @@ class Candidate:
         lease: str,
         field_manager: str,
         *,
-        otherwise: LeaseSettings | None = None,
         transport: Transport | None = None,
     ) -> None:
         self._config = role_config
@@ -67,7 +70,7 @@ class Candidate:
         self._thread: LoopThread | None = None
         self._changes = {"leading": 0, "standby": 0}
         self._leadership: Leadership | None = None
-        self._election = self._election_for(lease, field_manager, otherwise or LeaseSettings())
+        self._election = self._election_for(lease, field_manager)
 
     @property
     def leads(self) -> bool:
@@ -117,10 +120,10 @@ class Candidate:
         self._leadership = Leadership(0, self._clock, math.inf)
         return self._leadership
 
-    def _election_for(self, lease: str, field_manager: str, otherwise: LeaseSettings) -> Election:
+    def _election_for(self, lease: str, field_manager: str) -> Election:
         """Its calls are short: a server that does not answer is asked again before the lease is over."""
         election = self._config.configuration.leader_election
-        lease_settings = _terms_of(election) if election.gives_durations else otherwise
+        lease_settings = _terms_of(election) if election.gives_durations else QUICK
         retry_policy = RetryPolicy(
             attempts=1, timeout_s=max(lease_settings.renew_deadline_s / 2, lease_settings.retry_s)
         )

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 
 from kube_apimachinery.loopback import is_loopback
 from kube_apimachinery.system_clock import SystemClock
+from spinney.api.labels import SCHEDULER_KAI
 from spinney.api.operator_configuration import OperatorConfiguration
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.config.credentials import Connection
@@ -85,6 +86,9 @@ MAKERS = {
 }
 """In the order in which `spinney run all` starts them. Each is a function from what the role is given to the role."""
 
+BESIDE = {"watchdog": "spinney.cli.wiring.roles.watchdog:create"}
+"""Roles that are run for themselves only."""
+
 
 @dataclass(frozen=True, slots=True)
 class WebhookOptions:
@@ -95,6 +99,14 @@ class WebhookOptions:
     cert_dir: Path | None = None
     service: str = ""
     operator_user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WatchdogOptions:
+    """Whose pods are judged, and whether broken invariants become events."""
+
+    schedulers: frozenset[str] = frozenset({SCHEDULER_KAI})
+    events: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +122,7 @@ class RoleConfig:
     webhook: WebhookOptions = WebhookOptions()
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     dashboard: DashboardOptions = field(default_factory=DashboardOptions)
+    watchdog: WatchdogOptions = WatchdogOptions()
     lease_connection: Connection | None = None
     heartbeat: Heartbeat | None = None
 
@@ -147,6 +160,6 @@ class HasMetrics(Protocol):
 
 def create(name: str, role_config: RoleConfig) -> Role:
     """The role of that name; its module is imported only now."""
-    module, _, maker = MAKERS[name].partition(":")
+    module, _, maker = (MAKERS | BESIDE)[name].partition(":")
     role: Role = getattr(importlib.import_module(module), maker)(role_config)
     return role

@@ -11,7 +11,6 @@ import contextlib
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -20,7 +19,16 @@ import structlog
 from kube_apimachinery.system_clock import SystemClock, system_dice
 from spinney.api.operator_configuration import ConfigurationError
 from spinney.cli.wiring.process import LEVELS, causes, log_to_stderr, on_signal, run_until_stopped
-from spinney.cli.wiring.roles.registry import DashboardOptions, HasMetrics, Role, RoleConfig, WebhookOptions, create
+from spinney.cli.wiring.roles.registry import (
+    DashboardOptions,
+    HasMetrics,
+    Role,
+    RoleConfig,
+    WatchdogOptions,
+    WebhookOptions,
+    create,
+)
+from spinney.cli.wiring.scheduler_choices import NOTHING_SAID, SchedulerChoices, scheduler_settings
 from spinney.core.scheduling.settings import Settings as SchedulerSettings
 from spinney.drive.client.api import ApiClient
 from spinney.drive.client.config.kubeconfig import find_connection
@@ -29,7 +37,7 @@ from spinney.drive.client.http.transport import Transport
 from spinney.drive.election.lease_thread import Heartbeat, LoopThread, loop_thread
 from spinney.drive.operator.startup import StartupFailed
 from spinney.whatif.inputs.operator_settings import ConfigurationError as OptionError
-from spinney.whatif.inputs.operator_settings import Strategies, read_configuration, strategy_of
+from spinney.whatif.inputs.operator_settings import read_configuration
 
 _REQUEST_S = 5.0
 _REQUEST_BYTES = 4096
@@ -129,9 +137,10 @@ def run_roles(
     webhook: WebhookOptions | None = None,
     scheduler: SchedulerSettings | None = None,
     dashboard: DashboardOptions | None = None,
-    strategies: Strategies = (None, None),
+    choices: SchedulerChoices = NOTHING_SAID,
+    watchdog: WatchdogOptions | None = None,
 ) -> int:
-    """Until a signal comes; the exit status. `strategies`: for GPUs and for CPU; None: as the configuration says."""
+    """Until a signal comes; the exit status."""
     on_signal(signal.default_int_handler)
     try:
         configuration = read_configuration(config, otherwise="")
@@ -141,8 +150,9 @@ def run_roles(
             configuration,
             find_connection(clock, kubeconfig=kubeconfig),
             webhook or WebhookOptions(),
-            replace(scheduler or SchedulerSettings(), strategy=strategy_of(configuration, *strategies)),
+            scheduler_settings(scheduler or SchedulerSettings(), configuration, choices, honours_requests=False),
             dashboard or DashboardOptions(),
+            watchdog or WatchdogOptions(),
             lease_connection=find_connection(clock, kubeconfig=kubeconfig),
             heartbeat=Heartbeat(clock),
         )

@@ -17,13 +17,10 @@ from spinney.core.scheduling.settings import Settings
 from spinney.drive.client.http.transport import Transport
 from spinney.drive.client.informers.unreadable import Unreadable
 from spinney.drive.client.informers.unreadable import figures as unreadable_figures
-from spinney.drive.election.leader_election import Elect, Leadership, LeaseSettings
+from spinney.drive.election.leader_election import Elect, Leadership
 from spinney.drive.grouper.grouper import Grouper
 from spinney.drive.roles import record_keys
 from spinney.drive.scheduler.scheduler import FIELD_MANAGER, Scheduler
-
-QUICK = LeaseSettings(duration_s=5, renew_deadline_s=4.0, retry_s=1.0)
-"""Gangs wait while nobody leads: a killed scheduler is replaced within the duration. One request a second at rest."""
 
 
 def create(role_config: RoleConfig) -> SchedulerRole:
@@ -41,7 +38,7 @@ class SchedulerRole:
         self._clock, self._dice = SystemClock(), system_dice()
         pool = self._settings.node_pool
         lease = f"{SCHEDULER_LEASE}-{pool}" if pool else SCHEDULER_LEASE
-        self._candidate = Candidate(role_config, lease, FIELD_MANAGER, otherwise=QUICK, transport=lease_transport)
+        self._candidate = Candidate(role_config, lease, FIELD_MANAGER, transport=lease_transport)
         self._scheduler: Scheduler | None = None
         self._unreadable: list[Unreadable] = []
 

@@ -35,7 +35,7 @@ def scheduler_errors(podcliqueset: PodCliqueSet, settings: AdmissionSettings) ->
         if name != backend:
             yield invalid(path, name, _ONE_SCHEDULER)
     if backend == SCHEDULER_KAI:
-        yield from _queue_errors(podcliqueset)
+        yield from _queue_errors(podcliqueset, is_required=settings.requires_queue)
 
 
 def check_capabilities(podcliqueset: PodCliqueSet, settings: AdmissionSettings, found: Findings) -> None:
@@ -63,8 +63,8 @@ def _check_numa(site: ConstraintSite, backend: str, found: Findings) -> None:
         found.warn(f"{site.preferred_path} is ignored: {text_}")
 
 
-def _queue_errors(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
-    """The queue of the set, else the one that its cliques name; nobody naming one means the default queue."""
+def _queue_errors(podcliqueset: PodCliqueSet, *, is_required: bool) -> Iterable[FieldError]:
+    """The queue of the set, else the one that its cliques name; the default one if neither does."""
     metadata = podcliqueset.metadata
     title = f"PodCliqueSet {metadata.namespace}/{metadata.name}"
     whole = _queue(metadata.labels, metadata.annotations)
@@ -78,6 +78,8 @@ def _queue_errors(podcliqueset: PodCliqueSet) -> Iterable[FieldError]:
     elif len(set(named.values())) > 1:
         shown = " ".join(sorted(set(named.values())))
         yield invalid("spec", OMITTED, f"conflicting KAI queues on {title} PodClique templates: [{shown}]")
+    elif is_required and not named:
+        yield invalid("spec", OMITTED, f"no KAI queue is configured on {title} or its PodClique templates")
 
 
 def _queue(labels: Mapping[str, str], annotations: Mapping[str, str]) -> str:

@@ -1,12 +1,13 @@
-"""LeaderWorkerSets: one gang for each replica, a leader with its workers.
+"""LeaderWorkerSets: one gang for each replica, a leader with its workers; as many as when the replica was made.
 
 Where a replica is cut into segments (K13) the leader is in the first of them, unless the set leaves it out.
 """
 
 from __future__ import annotations
 
+from kube_apimachinery.quantity import read_number
 from spinney.api.kinds.podgroup import SubGroup
-from spinney.api.labels import KAI_SEGMENT_SIZE, LWS_GROUP_INDEX, LWS_WORKER_INDEX
+from spinney.api.labels import KAI_SEGMENT_SIZE, LWS_GROUP_INDEX, LWS_SIZE, LWS_WORKER_INDEX
 from spinney.core.grouping.group_shape import GroupShape, Lookups, minimum, podgroup_name
 from spinney.core.grouping.owner_chain import InvalidFieldError, Owner, OwnerChain, label
 from spinney.core.grouping.topology import segments_said
@@ -22,7 +23,7 @@ def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
         raise InvalidFieldError(
             chain.pod.title, label(LWS_GROUP_INDEX), None, f"the replica of {top} that the pod is of"
         )
-    size = max(top.count(*_TEMPLATE, "size") or 1, 1)
+    size = read_number(chain.pod.metadata.annotations.get(LWS_SIZE, "")) or top.count(*_TEMPLATE, "size") or 1
     wanted = 1 if _awaits_leader(top, index, lookups) else size
     segments = _segments(top)
     parts: tuple[SubGroup, ...] = (SubGroup(LEADER, 1), SubGroup(WORKERS, wanted - 1))[: min(wanted, 2)]

@@ -47,6 +47,12 @@ def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     return whole_owner(chain)
 
 
+def runai_job(chain: OwnerChain, lookups: Lookups) -> GroupShape:
+    """One group for the pods whose names differ in the last part only."""
+    name = chain.pod.metadata.name
+    return GroupShape(podgroup_name(name.rpartition("-")[0] or name, chain.top.uid), chain.top)
+
+
 def notebook(chain: OwnerChain, lookups: Lookups) -> GroupShape:
     return whole_owner(chain, default_class=BUILD)
 

@@ -11,6 +11,8 @@ from spinney.core.grouping.topology import constraint_of
 
 GROUP = "ray.io"
 HEAD = "headgroup"
+_SUSPENDED = ("suspend", "suspended")
+"""Ray's name of the field, and KAI's."""
 _CLUSTER_SPEC = {"RayCluster": (), "RayJob": ("rayClusterSpec",), "RayService": ("rayClusterConfig",)}
 
 
@@ -33,7 +35,7 @@ def _parts(owner: Owner, lookups: Lookups) -> tuple[SubGroup, ...]:
     constraint = _constraint(owner, head, f"{where}.headGroupSpec", lookups)
     parts = [SubGroup(HEAD, 1, topology_constraint=constraint)]
     for index, group in enumerate(owner.items(*path, "workerGroupSpecs")):
-        if group.get("suspend") is not True:
+        if not any(group.get(key) is True for key in _SUSPENDED):
             parts.append(_worker_part(owner, group, f"{where}.workerGroupSpecs[{index}]", lookups))
     return tuple(parts)
 

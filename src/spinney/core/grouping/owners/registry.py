@@ -28,6 +28,7 @@ SHAPES: Mapping[tuple[str, str], ShapeOf] = {
     ("ray.io", "RayCluster"): ray.shape,
     ("ray.io", "RayJob"): ray.shape,
     ("ray.io", "RayService"): ray.shape,
+    ("run.ai", "RunaiJob"): plain.runai_job,
     ("serving.knative.dev", "Service"): plain.knative_service,
 }
 """All other kinds form one group with a minimum of one pod."""

@@ -172,7 +172,7 @@ def fewest_moves(
     engine: PlacementState, parts: GangTree, scope: Sequence[int] | None, limits: Consolidate
 ) -> MoveSet | None:
     """Which pods would have to move where, without moving them. None and Exhausted as for `consolidate`."""
-    targets = RelocationTargets(engine, parts, limits.max_loss)
+    targets = RelocationTargets(engine, parts, limits)
     placed_gangs = [placed_gang for name, placed_gang in engine.placed_gangs.items() if name != parts.gang.name]
     movable = [
         running_gang for running_gang in running_gangs(engine.inventory, placed_gangs) if targets.may_move(running_gang)
@@ -227,7 +227,7 @@ class _MoveSearch:
                 moving_pods = node_clearing.moving_pods()
                 slots = (
                     self.targets.find(moving_pods, trial, self.heuristic_budget)
-                    if 0 < len(moving_pods) <= most
+                    if 0 < len(moving_pods) <= most and self.targets.are_few(moving_pods)
                     else None
                 )
             finally:
@@ -293,7 +293,7 @@ class _DomainWalk:
 
     def _complete(self) -> Relocation | None:
         """Check a complete set: does the gang fit, and does every moved pod have a target node?"""
-        if not self.trial.fits(self.budget):
+        if not self.targets.are_few(self.moving_pods) or not self.trial.fits(self.budget):
             return None
         slots = self.targets.find(self.moving_pods, self.trial, self.budget)
         return (list(self.moving_pods), slots) if slots is not None else None

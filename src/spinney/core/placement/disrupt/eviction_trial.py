@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from spinney.api.placement.problem import PodSet
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.placement.budget import Exhausted, StepBudget
-from spinney.core.placement.gang.gang_tree import GangTree, Part, all_children, choices, has_choice
+from spinney.core.placement.gang.gang_tree import GangTree, Part, all_children, every_choice, has_choice
 from spinney.core.placement.gang.running_gangs import RunningGang, RunningPods
 from spinney.core.placement.search.exact_search import Search
 from spinney.core.placement.search.search_space import SearchSpace, Solution, bits, minimum
@@ -154,7 +154,7 @@ class EvictionTrial:
         return crowded
 
     def _search(self, budget: StepBudget) -> bool:
-        for children in choices(self.space.parts, self.needs):
+        for children in every_choice(self.space.parts, self.needs):
             budget.spend()
             found = Search(self.space, budget, self.needs, children, spread=False).solve(self.mask, {})
             if found is not None:

@@ -93,10 +93,10 @@ def cheapest_victims(
         weaker, kept = rules.candidates(others), rules.kept(kept)
     if not weaker:
         return None
-    is_allowed = anything if rules is None else rules.allows
+    is_allowed = anything if rules is None or rules.is_allowed is anything else rules.allows
     with engine.inventory.trial():
         steps = engine.options.budget if budget is None else budget
-        steps = steps if rules is None else max(1, steps // RULED)
+        steps = steps if is_allowed is anything else max(1, steps // RULED)
         trials = list(eviction_trials(engine.inventory, parts, scope, weaker))
         found = _VictimSelection(trials, weaker, kept, is_allowed, steps).run()
     if found is None or rules is None:

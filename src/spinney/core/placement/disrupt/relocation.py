@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from spinney.api.placement.problem import Consolidate
 from spinney.core.inventory.filters import admits
 from spinney.core.inventory.trees import NOWHERE
 from spinney.core.placement.attempt import PlacementState
@@ -43,11 +44,13 @@ class _MovedGang:
 class RelocationTargets:
     """Finds target nodes for moved pods; `wanting` is the gang for which capacity is made."""
 
-    def __init__(self, engine: PlacementState, wanting: GangTree, max_loss: float) -> None:
+    def __init__(self, engine: PlacementState, wanting: GangTree, limits: Consolidate) -> None:
         self.engine = engine
         self.inventory = engine.inventory
         self.wanting = wanting
-        self.max_loss = max_loss
+        self.max_loss = limits.max_loss
+        self._most_gpus = limits.max_gpus
+        self._gpus = [at for at, name in enumerate(self.inventory.resources) if name.endswith("/gpu")]
         self._read: dict[str, GangTree | None] = {}
         self._wanted: set[int] = set()
 
@@ -60,6 +63,11 @@ class RelocationTargets:
         if parts is None or not parts.affinity.only_apart:
             return False
         return self._keeps_levels(parts, self._live(running_gang, parts))
+
+    def are_few(self, moving_pods: Sequence[MovingPod]) -> bool:
+        """Whether these pods hold no more GPUs than may be moved."""
+        held = sum(pod.held.pods.request[at] for pod in moving_pods for at in self._gpus)
+        return self._most_gpus is None or held <= self._most_gpus
 
     def find(self, moving_pods: Sequence[MovingPod], trial: EvictionTrial, budget: StepBudget) -> list[int] | None:
         """A target slot for every moved pod such that the pending gang still fits.

@@ -15,7 +15,7 @@ import numpy as np
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.explain.capacity import never_fits
 from spinney.core.placement.explain.context import Numbers, RefusalContext
-from spinney.core.placement.gang.gang_tree import ChosenChildren, GangTree, Level, Part, choices
+from spinney.core.placement.gang.gang_tree import ChosenChildren, GangTree, Level, Part, every_choice
 from spinney.core.placement.search.exact_search import Search
 from spinney.core.placement.search.search_space import SearchSpace, Solution
 
@@ -108,7 +108,7 @@ def _search(context: RefusalContext) -> bool | None:
     small = probe_space(context, np.flatnonzero(context.nodes))
     budget = StepBudget(STEPS)
     try:
-        for children in choices(context.parts, context.needs):
+        for children in every_choice(context.parts, context.needs):
             budget.spend()
             if solve(small, context.needs, children, budget) is not None:
                 return True

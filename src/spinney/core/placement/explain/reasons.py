@@ -1,4 +1,4 @@
-"""Explanations as text: the reason for a refusal in one sentence, and a few lines for terminals and pages.
+"""Explanations as text: the reason for a refusal, and what would help, in one sentence.
 
 Never guesses: every clause states something that was counted or tried.
 """
@@ -37,19 +37,6 @@ def sentence(explanation: Explanation) -> str:
     return f"{explanation.reason}; it would fit {ways}" if ways else explanation.reason
 
 
-def lines(explanation: Explanation) -> list[str]:
-    """The reason, then one line each: best domains, what blocks nodes, gangs that occupy them, what would help."""
-    found = [explanation.reason]
-    if explanation.best:
-        found.append("best: " + "; ".join(_shortfall(one) for one in explanation.best))
-    if explanation.blocked is not None:
-        found += _blocked(explanation.blocked)
-    ways = _ways(explanation.fits_if)
-    if ways:
-        found.append(f"would fit: {ways}")
-    return found
-
-
 def amounts(short: Mapping[str, int]) -> str:
     """`24 nvidia.com/gpu and 16Gi memory`."""
     return enumerated([_amount(name, amount) for name, amount in short.items()])
@@ -77,22 +64,6 @@ def _amount(resource: str, amount: int) -> str:
             return many(amount, "pod slot")
         case _:
             return f"{amount} {resource}"
-
-
-def _shortfall(one: Shortfall) -> str:
-    short = f", short of {amounts(one.short)}" if one.short else ""
-    return f"{place(one.path)} holds {one.holds} of {one.of}{short}"
-
-
-def _blocked(one: Blocked) -> list[str]:
-    found = []
-    if one.reasons:
-        reasons = [f"{many(count, 'node')} {reason}" for reason, count in sorted(one.reasons.items())]
-        found.append("blocked: " + ", ".join(reasons))
-    if one.occupied:
-        gangs = sorted(one.occupied, key=lambda name: (-one.occupied[name], name))
-        found.append("occupied: " + ", ".join(f"{many(one.occupied[name], 'node')} by {name}" for name in gangs))
-    return found
 
 
 def _ways(ways: Sequence[Relaxation]) -> str:

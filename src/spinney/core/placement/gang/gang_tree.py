@@ -6,8 +6,9 @@ asks for is the same in any cluster.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import NamedTuple
 
 from spinney.api.placement.problem import Gang, Group, PodSet, Topology
@@ -311,6 +312,65 @@ def choices(parts: GangTree, needs: Mapping[int, int], top: Part | None = None) 
             trail.append(_selections(parts, following, free))
         else:
             trail.append(iter([()]))  # the group itself is not chosen, so its children do not matter
+
+
+def may_need_more(parts: GangTree) -> bool:
+    """Whether a gang could fit only with more children than its minimum has: some of them have to be near to others."""
+    return bool(parts.affinity.near) and has_choice(parts)
+
+
+def larger_choices(parts: GangTree, needs: Mapping[int, int]) -> Iterator[ChosenChildren]:
+    """The selections that could be satisfiable where none of `choices` is, those with the fewest more first."""
+    return grown(parts, choices(parts, needs), needs) if may_need_more(parts) else iter(())
+
+
+def every_choice(parts: GangTree, needs: Mapping[int, int]) -> Iterator[ChosenChildren]:
+    """Every selection that could be satisfiable, the minimal ones first."""
+    return chain(choices(parts, needs), larger_choices(parts, needs))
+
+
+def grown(parts: GangTree, start: Iterable[ChosenChildren], needs: Mapping[int, int]) -> Iterator[ChosenChildren]:
+    """The given selections with more children, those with the fewest more first.
+
+    Only children are added that have pods which a chosen pod set has to be near to: others only take room.
+    """
+    layer = list(start)
+    while layer:
+        larger = [more for each in layer for more in _with_company(parts, each, needs)]
+        layer = list({tuple(each.items()): each for each in larger}.values())
+        yield from layer
+
+
+def _with_company(parts: GangTree, children: ChosenChildren, needs: Mapping[int, int]) -> Iterator[ChosenChildren]:
+    near = [one for one in parts.affinity.near if needs.get(one.leaf) and is_chosen(parts, one.leaf, children)]
+    wanted = {leaf for one in near for leaf in one.others if needs.get(leaf)}
+    for child in sorted({_left_out(parts, leaf, children) for leaf in wanted} - {-1}):
+        yield from with_child(parts, children, parts.all[child], needs)
+
+
+def with_child(
+    parts: GangTree, children: ChosenChildren, child: Part, needs: Mapping[int, int]
+) -> Iterator[ChosenChildren]:
+    """A selection with one more child, of a chosen part; below the child all selections that satisfy it."""
+    below = [each.index for each in parts.all if each.pods is None and child in parts.above(each)]
+    beside = tuple(sorted((*children[child.parent], child.index)))
+    for inside in choices(parts, needs, child):
+        yield children | {child.parent: beside} | {group: inside[group] for group in below}
+
+
+def is_chosen(parts: GangTree, index: int, children: ChosenChildren) -> bool:
+    """Whether a part and all its ancestors are chosen."""
+    return _left_out(parts, index, children) < 0
+
+
+def _left_out(parts: GangTree, index: int, children: ChosenChildren) -> int:
+    """The broadest part, at or above the given one, that its parent does without; -1 if there is none."""
+    found = -1
+    while (parent := parts.all[index].parent) >= 0:
+        if children[parent] is not parts.all[parent].children and index not in children[parent]:
+            found = index
+        index = parent
+    return found
 
 
 def _satisfied(parts: GangTree, needs: Mapping[int, int]) -> set[int]:

@@ -12,7 +12,7 @@ from functools import partial
 import msgspec
 
 from spinney.api.placement.problem import AffinityPreference, AffinityTerm, Gang, Group, PodSet, SpreadConstraint
-from spinney.core.placement.attempt import SetDecision
+from spinney.core.placement.attempt import SearchResult, SetDecision
 from spinney.core.placement.gang.running_gangs import pod_sets
 
 MOST_PREFERENCES = 8
@@ -21,23 +21,28 @@ MOST_PREFERENCES = 8
 _SAME_SCORE = 1e-6
 
 
-def with_preferences(gang: Gang, place: Callable[[Gang], SetDecision | None]) -> Gang:
+def without_preferences(gang: Gang) -> Gang:
+    """The gang with its terms alone."""
+    return msgspec.structs.replace(gang, root=_plain(gang.root))
+
+
+def with_preferences(
+    gang: Gang, found: SetDecision, place: Callable[[Gang], SetDecision | SearchResult]
+) -> tuple[Gang, SetDecision]:
     """The gang with as many of its preferences made terms as it can keep without losing anything else, and no others.
 
-    `place`: the placement of a gang, None where it is not placed; nothing is taken for it.
+    `found`: its placement without preferences. `place`: the placement of a gang, for which nothing is taken. Returns
+    the placement of the gang as well.
     """
     preferences = _by_precedence(gang)
-    gang = msgspec.structs.replace(gang, root=_plain(gang.root))
-    found = place(gang)
-    if found is None:
-        return gang
+    gang = without_preferences(gang)
     for path, preference in preferences[:MOST_PREFERENCES]:
         for stricter in _required(gang, path, preference):
             other = place(stricter)
-            if other is not None and _is_no_worse(other, found):
+            if isinstance(other, SetDecision) and _is_no_worse(other, found):
                 gang, found = stricter, other
                 break
-    return gang
+    return gang, found
 
 
 def _by_precedence(gang: Gang) -> list[tuple[str, AffinityPreference]]:

@@ -7,42 +7,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import groupby
+from itertools import chain, groupby
 from typing import NamedTuple
 
 from spinney.core.placement.budget import Exhausted, StepBudget
 from spinney.core.placement.fair_share import share_out
-from spinney.core.placement.gang.gang_tree import ChosenChildren, Level, Part, choices
+from spinney.core.placement.gang.gang_tree import ChosenChildren, Level, Part, grown, is_chosen, with_child
 from spinney.core.placement.search.best_fit import LevelMasks, fill
 from spinney.core.placement.search.exact_search import Search
-from spinney.core.placement.search.search_space import SearchSpace, Solution, bits
+from spinney.core.placement.search.search_space import SearchSpace, Solution, bits, minimum
 
 
 def add_extras(space: SearchSpace, mask: int, active: ChosenChildren, budget: StepBudget, spread: bool) -> Solution:
     """Place everything above the minimum that fits into the mask; the search space is changed."""
     added: Solution = {}
     children = dict(active)
-    for part in space.parts.all:
-        if part.pods is not None or not _is_counted(space, part, children):
-            continue
-        for child in part.children:
-            if child in children[part.index]:
-                continue
-            found = _add_child(space, space.parts.all[child], mask, budget, spread)
-            if found is not None:
-                children |= found.children
-                children[part.index] = (*children[part.index], child)
-                _merge(added, found.solution)
-    leaves = [leaf for leaf in space.parts.leaves if _is_counted(space, leaf, children)]
-    leaves.sort(key=lambda leaf: (_size(space, leaf), leaf.index))
     while True:
-        more: Solution = {}
+        more = _add_children(space, mask, children, budget, spread)
+        leaves = [leaf for leaf in space.parts.leaves if is_chosen(space.parts, leaf.index, children)]
+        leaves.sort(key=lambda leaf: (_size(space, leaf), leaf.index))
         for _, alike in groupby(leaves, key=lambda leaf: _size(space, leaf)):
             _merge(more, _add_in_turns(space, list(alike), mask, spread))
         _merge(added, more)
         # Pods that are added may be what others have to be near to.
         if not space.near or not any(count for where in more.values() for count in where.values()):
             return added
+
+
+def _add_children(
+    space: SearchSpace, mask: int, children: dict[int, tuple[int, ...]], budget: StepBudget, spread: bool
+) -> Solution:
+    """Place optional children whole, in the order of the problem, and note them in `children`."""
+    added: Solution = {}
+    for part in space.parts.all:
+        if part.pods is not None or not is_chosen(space.parts, part.index, children):
+            continue
+        for child in part.children:
+            if child in children[part.index]:
+                continue
+            found = _add_child(space, children, space.parts.all[child], mask, budget, spread)
+            if found is not None:
+                children |= found.children
+                _merge(added, found.solution)
+    return added
 
 
 def _add_in_turns(space: SearchSpace, leaves: Sequence[Part], mask: int, spread: bool) -> Solution:
@@ -67,14 +74,6 @@ def _missing(space: SearchSpace, leaf: Part) -> int:
     return max(0, leaf.pods.count - len(space.running.get(leaf.index, ())))
 
 
-def _is_counted(space: SearchSpace, part: Part, children: ChosenChildren) -> bool:
-    while part.parent >= 0:
-        if part.index not in children[part.parent]:
-            return False
-        part = space.parts.all[part.parent]
-    return True
-
-
 def _size(space: SearchSpace, leaf: Part) -> tuple[int, ...]:
     request = dict(space.types[space.type_of[leaf.index]].request)
     return tuple(request.get(resource, 0) for resource in space.wanted)
@@ -96,27 +95,28 @@ def _merge(into: Solution, found: Solution) -> None:
 
 
 class _Child(NamedTuple):
-    """The placement of an optional child, and the choice of children below it that this used."""
+    """The placement of an optional child, and the children that count then."""
 
     solution: Solution
     children: ChosenChildren
 
 
-def _add_child(space: SearchSpace, part: Part, mask: int, budget: StepBudget, spread: bool) -> _Child | None:
-    """Place the minimum of an optional child, closest scope first."""
-    needs = {}
-    for leaf in space.parts.below(part):
-        assert leaf.pods is not None
-        needs[leaf.index] = max(0, leaf.pods.min - len(space.running.get(leaf.index, ())))
-    below = [each.index for each in space.parts.all if part in space.parts.above(each) and each.pods is None]
+def _add_child(
+    space: SearchSpace, children: ChosenChildren, part: Part, mask: int, budget: StepBudget, spread: bool
+) -> _Child | None:
+    """Place the minimum of an optional child, closest scope first; else with those that it has to be near to."""
+    parts, needs = space.parts, minimum(space)
+    alone = list(with_child(parts, children, part, needs))
+    company = grown(parts, alone, needs)
     try:
-        for children in choices(space.parts, needs, part):
-            search = Search(space, budget, needs, children, spread)
-            for scope in scopes(space, part, mask):
-                found = search.solve(scope, {}, part) if search.vectors.could_hold(part, scope) else None
+        for top, chosen in chain(((part, each) for each in alone), ((parts.all[0], each) for each in company)):
+            search = Search(space, budget, needs, chosen, spread)
+            for scope in scopes(space, top, mask):
+                budget.spend()
+                found = search.solve(scope, {}, top) if search.vectors.could_hold(top, scope) else None
                 if found is not None:
                     space.add_running(found)
-                    return _Child(found, {group: children[group] for group in below})
+                    return _Child(found, chosen)
     except Exhausted:
         return None
     return None

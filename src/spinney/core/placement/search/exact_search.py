@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from spinney.core.placement.budget import StepBudget
-from spinney.core.placement.gang.gang_tree import GangTree, Part
+from spinney.core.placement.gang.gang_tree import Part, is_chosen
 from spinney.core.placement.gang.pod_affinity import Together
 from spinney.core.placement.search.best_fit import LevelMasks
 from spinney.core.placement.search.candidates import Candidates, DemandVectors, DomainBound, Symmetry
@@ -45,7 +45,7 @@ class Search:
         self.space = space
         self.budget = budget
         self.spread = spread
-        self.needs = {leaf: need for leaf, need in needs.items() if need and _is_active(space.parts, leaf, children)}
+        self.needs = {leaf: need for leaf, need in needs.items() if need and is_chosen(space.parts, leaf, children)}
         self.children = children
         self.kinds = self._kinds()
         self.vectors = DemandVectors(space, self.needs, children)
@@ -381,16 +381,6 @@ class Search:
                 shown = masks if level is not None else []
                 self._known_level_masks[leaf] = LevelMasks(shown, preference.depth if preference else 0, parents)
         return self._known_level_masks[leaf]
-
-
-def _is_active(parts: GangTree, leaf: int, children: dict[int, tuple[int, ...]]) -> bool:
-    at = parts.all[leaf]
-    while at.parent >= 0:
-        above = parts.all[at.parent]
-        if children[above.index] is not above.children and at.index not in children[above.index]:
-            return False
-        at = above
-    return True
 
 
 def _take_back(placed: list[Entry], contents: dict[int, list[Entry]]) -> None:

@@ -12,6 +12,7 @@ from enum import Enum
 from spinney.api.builtin.pod import Pod
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.cycle.snapshot import Key
+from spinney.core.scheduling.gang.predecessors import Place
 from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.plan_records import RejectedRecord
 from spinney.core.scheduling.reporting import WriteFailure
@@ -23,7 +24,8 @@ class PlanTask:
     """A plan to carry out: `keys` are its existing pods, by uid; `given_up` are uids whose assignments are given up.
 
     `notes`: annotations that are written with the record and stay. `probes`: binds of this gang were refused before, so
-    they are tried as a dry run before anything is recorded or any victim is evicted for it.
+    they are tried as a dry run before anything is recorded or any victim is evicted for it. `awaited`: places that
+    replacements are expected back at; they stay noted.
     """
 
     group: ObjectMeta
@@ -32,6 +34,7 @@ class PlanTask:
     given_up: frozenset[str] = frozenset()
     notes: Mapping[str, str] = field(default_factory=dict)
     probes: bool = False
+    awaited: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

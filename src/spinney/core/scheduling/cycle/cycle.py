@@ -7,7 +7,7 @@ writes to it are missing from the caches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 from spinney.api.builtin.pod import Pod
@@ -31,6 +31,7 @@ from spinney.core.scheduling.cycle.gang_reader import GangReader
 from spinney.core.scheduling.cycle.gang_reporter import GangReporter
 from spinney.core.scheduling.cycle.grace_periods import GracePeriod, MinRuntime, StaleGangs, UngroupedPods
 from spinney.core.scheduling.cycle.preemption import Preemptor
+from spinney.core.scheduling.cycle.queue_accounting import Turns
 from spinney.core.scheduling.cycle.recorded_plans import NominatedPlans, PlanReview
 from spinney.core.scheduling.cycle.reservations import Reservations
 from spinney.core.scheduling.cycle.scheduling_queue import (
@@ -49,6 +50,7 @@ from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import DecisionMetrics, Key, Reports, Snapshot
 from spinney.core.scheduling.gang.members import is_owned_by_podgang
 from spinney.core.scheduling.gang.parsed_gang import Context
+from spinney.core.scheduling.kept_room import KEPT_S
 from spinney.core.scheduling.plan import Plan
 from spinney.core.scheduling.plan_records import RecordReader, RejectedRecord, Superseded
 from spinney.core.scheduling.reporting import WriteFailure, awaiting_volumes
@@ -62,6 +64,8 @@ _MOST_DOUBLINGS = 32
 _LONGEST_HOLD_S = 1.0
 _VOLUMES_RECHECK_S = 5.0
 _CONFIRM_S = 0.5
+_TURNS = 256
+"""Pods beyond minimums are handed out in about so many turns a cycle, or one by one if there are fewer."""
 
 _WaitingPlan = tuple[QueuedGang, Callable[[], Action | None]]
 """A gang whose recorded plan waits for its victims to terminate, and the call that continues it."""
@@ -96,7 +100,7 @@ class Cycle:
         self._nominated_plans = NominatedPlans(
             session, snapshot, self._gang_reader, self._reservations, self._plan_review, records
         )
-        self._reporter = GangReporter(session, reports, metrics)
+        self._reporter = GangReporter(session, reports, metrics, self._min_runtime)
         self._stale_gangs = StaleGangs(session, snapshot)
         self._grace_period = GracePeriod(session)
         self._ungrouped_pods = UngroupedPods(session, reports)
@@ -107,12 +111,14 @@ class Cycle:
         )
         self._improved = -1
         self._undecided: set[Key] = set()
+        self._found: list[QueuedGang] = []  # gangs that had started when they were read for the first time
 
     # Actions
 
     def steps(self) -> Iterator[Step]:
         """Yield the actions of this cycle. Other tasks may run between steps; the next cycle sees what they change."""
         began_s = self._session.clock.monotonic()
+        self._allocator.begin_cycle()
         self._session.cluster.expire_room(began_s)
         if self._session.placement.renew():
             self._session.queue_accounting.renew(
@@ -122,6 +128,7 @@ class Cycle:
         if self._improved != self._session.cluster.improved:
             self._scheduling_queue.changed.update(self._scheduling_queue.waits)
         yield from self._read_changed()
+        yield from self._keep_room_again()
         if self._improved != self._session.cluster.improved:
             self._improved = self._session.cluster.improved
             self._scheduling_queue.retry_refused()
@@ -130,6 +137,18 @@ class Cycle:
         read_s = self._session.clock.monotonic() - began_s
         yield from self._decide(self._in_queue_order())
         self._metrics.cycle(self._session.clock.monotonic() - began_s, read_s)
+
+    def _keep_room_again(self) -> Iterator[Step]:
+        """Room for those that follow gangs which started a moment ago, under another leader (G12)."""
+        found, self._found = self._found, []
+        for entry in found:
+            left_s = KEPT_S - self._min_runtime.age_s(entry)
+            if entry.reading is None or entry.base or left_s <= 0:
+                continue
+            try:
+                self._allocator.keep_room_again(entry, left_s)
+            except Exception as error:
+                yield Undecided(entry.key, error)
 
     def finished(self, act: Action, task_result: TaskResult) -> WriteFailure | None:
         """Take the result of an action, done or failed, and put the gang back into the queue.
@@ -205,7 +224,9 @@ class Cycle:
         waits: list[_WaitingPlan] = []
         for key in self._scheduling_queue.pop_changed():
             entry = self._scheduling_queue.entry(key)
-            if not entry.busy:
+            if entry.busy:
+                self._reservations.returning.check(entry)
+            else:
                 yield from self._act_on(entry, partial(self._read, entry, context, waits))
         for entry, check in waits:
             if entry.key not in self._scheduling_queue.changed:
@@ -226,6 +247,7 @@ class Cycle:
                 self._ungrouped_pods.check(entry, pods)
             return None
         if entry.unsettled:
+            self._reservations.returning.check(entry)
             self._scheduling_queue.apply(entry, Unsettled())
             if entry.reading is None and PLAN in group.metadata.annotations:
                 self._reserve_recorded(entry, group, pods, context)
@@ -235,9 +257,13 @@ class Cycle:
         if before is None and self._grace_period.is_gathering(entry, group, pods):
             return None
         was_limited, entry.limits = entry.limits, self._limits(group)
+        entry.is_asked = entry.limits is not None and entry.limits is not self._session.settings.consolidate
         self._gang_reader.read(entry, group, pods, context)
         self._min_runtime.check(entry)
+        if before is None and _has_started(entry, found):
+            self._found.append(entry)
         self._reservations.moves.expire(entry.key)
+        self._reservations.returning.check(entry)
         if isinstance(found, RejectedRecord):
             return self._discard(entry, group, pods, found)
         if found is not None:
@@ -248,7 +274,7 @@ class Cycle:
         act = self._stale_gangs.check(group, pods, runs, is_mistaken=is_mistaken)
         if act is not None and entry.not_before <= self._session.clock.monotonic():
             return act
-        same = before == entry.reading and was_limited == entry.limits
+        same = before == entry.reading and was_limited == entry.limits and not self._allocator.is_due_again(entry)
         if same and (entry.refused_at == self._session.cluster.improved or self._keeps_its_reservations(entry)):
             return None
         self._reservations.release(entry)
@@ -278,6 +304,7 @@ class Cycle:
 
     def _forget_gang(self, entry: QueuedGang) -> None:
         """Drop all state of a PodGroup that is deleted or belongs to another node pool."""
+        self._reservations.returning.forget(entry)
         self._reservations.release(entry)
         self._scheduling_queue.apply(entry, Gone())
         self._scheduling_queue.set_base(entry, "")
@@ -385,40 +412,49 @@ class Cycle:
             self._scheduling_queue.apply(entry, GivenUp())
             self._session.queue_accounting.charge(entry)  # else it would count twice against its own share
 
-    def _in_queue_order(self) -> Iterator[QueuedGang]:
+    def _in_queue_order(self) -> Turns:
         due, capacity = list(self._scheduling_queue.due), self._session.cluster.capacity
         return self._session.queue_accounting.in_order(self._scheduling_queue, due, capacity)
 
-    def _decide(self, order: Iterable[QueuedGang]) -> Iterator[Step]:
-        """Decide the minimums first, in queue order; then the pods beyond them."""
-        partials: list[PartialAllocation] = []
-        for entry in order:
+    def _decide(self, turns: Turns) -> Iterator[Step]:
+        """Decide in queue order: a minimum as a whole, then the pods beyond it in turns with all others (Q10)."""
+        partials: dict[Key, PartialAllocation] = {}
+        for entry in turns:
+            allocation = partials.get(entry.key)
             if not self._is_its_turn(entry):
+                if partials.pop(entry.key, None) is not None:
+                    self._reservations.release(entry)
+                    self._scheduling_queue.touch(entry.key)
                 continue
-            yield from self._act_on(
-                entry, self._with_reservations(entry, partial(self._allocator.decide_minimum, entry, partials))
-            )
-        for allocation in partials:
-            if self._is_its_turn(allocation.entry):
-                yield from self._act_on(
-                    allocation.entry,
-                    self._with_reservations(allocation.entry, partial(self._allocator.decide_extras, allocation)),
-                )
+            if allocation is None:
+                decide = partial(self._allocator.decide_minimum, entry, partials)
             else:
-                self._reservations.release(allocation.entry)
-                self._scheduling_queue.touch(allocation.entry.key)
+                most = sum(each.left.total() for each in partials.values())
+                most = most if not turns.is_open(entry.key) else max(1, most // _TURNS)
+                decide = partial(self._allocator.decide_extras, allocation, most)
+            yield from self._act_on(entry, self._with_reservations(entry, decide))
+            self._again(turns, partials.get(entry.key))
+
+    def _again(self, turns: Turns, allocation: PartialAllocation | None) -> None:
+        """One more turn for a gang that wants more."""
+        if allocation is not None and allocation.left:
+            entry, pods = allocation.entry, allocation.next_pods(1)
+            gang = self._session.queue_accounting.turn(entry, turns.gang(entry.key), pods, len(allocation.places))
+            turns.again(gang)
 
     def _with_reservations(
         self, entry: QueuedGang, decide_action: Callable[[], Action | None]
     ) -> Callable[[], Action | None]:
-        """Decide with the capacity that is reserved for the replacements of the gang's moved pods."""
-        if not self._reservations.moves.has_any(entry.key):
+        """Decide with the capacity that is reserved for the replacements of the gang's pods."""
+        if not self._reservations.moves.has_any(entry.key) and not entry.awaited:
             return decide_action
 
         def decide() -> Action | None:
+            self._reservations.returning.open(entry)
             opened, before = self._reservations.moves.open(entry.key), len(entry.assignments)
             act = decide_action()
             self._reservations.moves.close(entry.key, opened, list(entry.assignments.values())[before:])
+            self._reservations.returning.hold(entry)
             return act
 
         return decide
@@ -430,6 +466,12 @@ class Cycle:
         if entry.unsettled or self._gang_reader.has_victims_leaving(entry.key):
             return False
         return entry.not_before <= self._session.clock.monotonic() and self._session.placement.is_current
+
+
+def _has_started(entry: QueuedGang, found: Plan | RejectedRecord | None) -> bool:
+    """Whether members of a gang have nodes, or get them by a plan that is being carried out."""
+    assert entry.reading is not None
+    return bool(entry.reading.gang.running) or (isinstance(found, Plan) and found.state == "bind")
 
 
 def _backoff_s(task_status: TaskStatus, failures: int) -> float:

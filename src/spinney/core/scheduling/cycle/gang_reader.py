@@ -7,7 +7,7 @@ follow it (G12).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import msgspec
@@ -15,6 +15,7 @@ import msgspec
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.placement.problem import Gang, Tie
+from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.affinity.gang_affinity import AffinityContext, with_affinity
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.grace_periods import MinRuntime
@@ -23,6 +24,8 @@ from spinney.core.scheduling.cycle.scheduling_queue import PlanEnded, QueuedGang
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang, read_gang
+from spinney.core.scheduling.gang.predecessors import attempts
+from spinney.core.scheduling.gang.ranks import first_topology
 from spinney.core.scheduling.gang.scaled_gangs import expected_gangs
 from spinney.core.scheduling.queues.tree import QueueUsage
 
@@ -52,11 +55,32 @@ class GangReader:
     def with_affinity(self, entry: QueuedGang) -> ParsedGang:
         """The gang with its affinity terms resolved against the pods that have a node or a reservation now."""
         assert entry.reading is not None
+        return self._with_affinity(entry.reading)
+
+    def _with_affinity(self, reading: ParsedGang) -> ParsedGang:
         there = self._session.cluster
         return with_affinity(
-            entry.reading,
-            AffinityContext(there.affinity_index, there.inventory, there.topologies, self._snapshot.pod),
+            reading, AffinityContext(there.affinity_index, there.inventory, there.topologies, self._snapshot.pod)
         )
+
+    def returning(self, entry: QueuedGang) -> Iterator[tuple[ParsedGang, bool]]:
+        """The gang with its replacements limited to places near those of their predecessors, the nearest first (G13).
+
+        And whether it may wait there for pods to terminate. At most two for each level of its topology.
+        """
+        group, reading = entry.group, entry.reading
+        assert group is not None and reading is not None
+        pods = self._members(self._snapshot.pods_of(entry.key))
+        waiting = {pod.uid for some in reading.waiting.values() for pod in some}
+        nodes = {uid: node for uid, node in entry.homes.items() if uid in waiting}
+        cluster, context = self._session.cluster, self._session.context(self._snapshot)
+        leaves = pod_sets(reading.gang)
+        asked = [(uid, node, leaves[reading.members[uid]].request) for uid, node in nodes.items()]
+        fit = self._session.placement.returnable(reading.gang, asked) if asked else ()
+        paths = {node: cluster.path_above(first_topology(reading.gang.root), node) for node in nodes.values()}
+        for homes in attempts(nodes, fit, paths):
+            may_wait = any(home.fields for home in homes.values())
+            yield self._with_affinity(read_gang(group, pods, replace(context, homes=homes))), may_wait
 
     def reread(self, key: Key) -> None:
         """Read a gang whose members were marked as victims or unmarked."""

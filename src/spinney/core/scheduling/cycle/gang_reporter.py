@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.placement.result import Decision, Placement
+from spinney.core.scheduling.cycle.grace_periods import MinRuntime
 from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import DecisionMetrics, Reports
@@ -20,8 +21,9 @@ _API_VERSION = f"{PodGroup.GROUP}/{PodGroup.VERSION}"
 class GangReporter:
     """Tells reports and metrics what became of the gangs of a session."""
 
-    def __init__(self, session: Session, reports: Reports, metrics: DecisionMetrics) -> None:
+    def __init__(self, session: Session, reports: Reports, metrics: DecisionMetrics, min_runtime: MinRuntime) -> None:
         self._session = session
+        self._min_runtime = min_runtime
         self._reports = reports
         self._metrics = metrics
         self._node_pool = session.settings.node_pool or DEFAULT_NODE_POOL
@@ -42,8 +44,13 @@ class GangReporter:
         """Report the outcome of a decision; None: nothing was decided."""
         assert entry.group is not None
         is_refused = isinstance(verdict, Decision) and verdict.outcome in ("infeasible", "exhausted")
-        hindrance = self._session.reclaim(reading).hindrance() if is_refused and reading.preempts else ""
+        hindrance = self._hindrance(reading) if is_refused and reading.preempts else ""
         self.submit(entry, report(reading, verdict, entry.group.spec, self._summary(), hindrance=hindrance))
+
+    def _hindrance(self, reading: ParsedGang) -> str:
+        """What keeps it from taking the place of others."""
+        reclaim = self._session.reclaim(reading)
+        return ". ".join(filter(None, (reclaim.hindrance(), self._min_runtime.obstacle(reading, reclaim))))
 
     def explain_placed(
         self, entry: QueuedGang, decision: Decision | None, places: list[Placement], denied: str = ""

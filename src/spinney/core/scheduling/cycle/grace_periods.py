@@ -22,7 +22,8 @@ from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import Key, Reports, Snapshot
 from spinney.core.scheduling.gang.members import Shortage, age_s, is_owned_by_podgang, shortage
-from spinney.core.scheduling.gang.parsed_gang import is_gathering
+from spinney.core.scheduling.gang.parsed_gang import ParsedGang, is_gathering
+from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.reporting import ungrouped_reports
 from spinney.core.scheduling.reporting.messages import evicted_as_stale, stale
 
@@ -129,6 +130,26 @@ class MinRuntime:
             self._session.requeue_after(entry.key, left_s)
         return left_s > 0
 
+    def obstacle(self, reading: ParsedGang, reclaim: Reclaim) -> str:
+        """Which gangs a gang could take from, but for their minimum runtime, and until when; empty: none."""
+        now_s, until = self._session.clock.now(), {}
+        for key, partings in self._protected.items():
+            other = self._session.scheduling_queue.entries.get(key)
+            if other is None or other.reading is None or not other.reading.gang.running:
+                continue
+            is_own = other.reading.queue == reading.queue
+            parting = "" if is_own else reclaim.parting(other.reading.queue)
+            is_weaker = other.reading.gang.priority < reading.gang.priority
+            if parting in partings and (is_weaker if is_own else reclaim.may_take_from(other.reading.queue)):
+                until[other.name] = now_s + self._left_s(other, parting), parting or reading.queue, bool(parting)
+        if not until:
+            return ""
+        name = min(until, key=lambda name: (until[name], name))
+        at_s, queue, is_reclaim = until[name]
+        field = "reclaimMinRuntime" if is_reclaim else "preemptMinRuntime"
+        more = f" (and {len(until) - 1} more)" if len(until) > 1 else ""
+        return f"Gang {name}{more} keeps its place until {format_time(at_s)} by the {field} that queue {queue} has"
+
     def check(self, entry: QueuedGang) -> None:
         """A gang was read: its minimum runtime may be over."""
         before = self._protected.pop(entry.key, set())
@@ -148,8 +169,12 @@ class MinRuntime:
         least_s = queues.reclaim_min_runtime_s(parting) if parting else queues.min_runtime_s(reading.queue)
         if not least_s:
             return 0.0
-        told = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "")
-        return min(self._began_s(entry, told), self._pods_began_s(entry)) + least_s - self._session.clock.now()
+        return least_s - self.age_s(entry)
+
+    def age_s(self, entry: QueuedGang) -> float:
+        """How long ago the gang started; a gang that did not say so started long ago."""
+        told = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "") if entry.group is not None else ""
+        return self._session.clock.now() - min(self._began_s(entry, told), self._pods_began_s(entry))
 
     def _pods_began_s(self, entry: QueuedGang) -> float:
         """The start of the first running pod: the gang is at least as old, whatever its PodGroup says."""

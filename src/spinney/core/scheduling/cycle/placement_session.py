@@ -13,7 +13,7 @@ from contextlib import contextmanager
 import msgspec
 
 from spinney.api.operator_configuration import PlacementStrategy
-from spinney.api.placement.problem import Consolidate, Gang, Group, Options, Running
+from spinney.api.placement.problem import Amounts, Consolidate, Gang, Group, Options, Running
 from spinney.api.placement.result import Decision, Victim
 from spinney.core.placement.attempt import SetDecision
 from spinney.core.placement.disrupt.victim_rules import VictimRules
@@ -27,7 +27,7 @@ from spinney.core.placement.gang.running_gangs import (
     release,
     running_gangs,
 )
-from spinney.core.scheduling.cluster import Cluster
+from spinney.core.scheduling.cluster import Cluster, ReservedCapacity
 
 MOST_REFUSALS = 4096
 
@@ -226,6 +226,20 @@ class PlacementSession:
         if plain and found.decision.outcome == "infeasible":
             self._refusals[gang.root, None, "", None, None] = found.decision
         return found
+
+    def returnable(self, gang: Gang, asked: Iterable[tuple[str, str, Amounts]]) -> set[str]:
+        """The replacements (uid, node of the predecessor, request) that fit there, once others have terminated."""
+        cluster, inventory, fit = self._cluster, self._cluster.inventory, set()
+        with inventory.trial():
+            cluster.hold_nominated(gang.priority, gang.name)
+            cluster.open_room(gang.name, gang.priority)
+            for uid, node, request in asked:
+                inventory.add_pod(f"returning/{uid}", node, request)
+                if cluster.reserved_capacity(node) is not ReservedCapacity.LOST:
+                    fit.add(uid)
+                else:
+                    inventory.remove_pod(f"returning/{uid}")
+        return fit
 
     def without(self, gang: Gang, uids: Iterable[str]) -> Decision:
         """Place the minimum as if the gang did not have these reservations, by uid."""

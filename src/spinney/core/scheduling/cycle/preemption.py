@@ -23,7 +23,7 @@ from spinney.api.builtin.selectors import to_selector
 from spinney.api.builtin.surroundings import PodDisruptionBudget
 from spinney.api.placement.problem import Consolidate, Gang, Options
 from spinney.api.placement.result import Decision, Placement, Victim
-from spinney.core.placement.disrupt.victim_rules import IsAllowed, VictimRules
+from spinney.core.placement.disrupt.victim_rules import IsAllowed, VictimRules, anything
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.affinity.terms import has_terms
 from spinney.core.scheduling.amounts import zone_of
@@ -183,10 +183,7 @@ class Preemptor:
 
         Where nothing helps, the refusal is returned, with what the last try says of it.
         """
-        gang = reading.gang
-        preempts = reading.preempts and self._session.has_lower_priority(gang)
-        reclaim = self._find_reclaim(reading) if self._find_reclaim is not None and reading.preempts else None
-        reclaim = reclaim if reclaim is not None and reclaim.is_entitled else None
+        gang, preempts, reclaim = reading.gang, self._preempts(reading), self._entitlement(reading)
         if not preempts and limits is None and reclaim is None:
             return VictimSelection(refused)
         asking = reading.queue, limits, reclaim.queues.version if reclaim is not None else None
@@ -198,11 +195,25 @@ class Preemptor:
             found = self._ask(reading, msgspec.structs.replace(self._options, consolidate=limits))
         if reclaim is not None and not _is_placed(found):
             found = self._reclaim(reading, reclaim) or found
-        if preempts and not _is_placed(found) and self._has_weaker(reading):
-            found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True))
+        if preempts and not _is_placed(found) and (standing := self._weaker(reading)):
+            options = msgspec.structs.replace(self._options, preempt=True)
+            found = self._ask(reading, options, rules=_own_rules(standing)) or found
         found = found or VictimSelection(refused)
         self._session.refuse(gang, *asking, found.decision)
         return found
+
+    def may_disturb(self, reading: ParsedGang, limits: Consolidate | None) -> bool:
+        """Whether anybody could be moved or evicted for it at all."""
+        reclaim = self._entitlement(reading)
+        lending = reclaim.queues.lending(reclaim.shares) if reclaim is not None else ()
+        return limits is not None or self._preempts(reading) or any(name != reading.queue for name in lending)
+
+    def _preempts(self, reading: ParsedGang) -> bool:
+        return reading.preempts and self._session.has_lower_priority(reading.gang)
+
+    def _entitlement(self, reading: ParsedGang) -> Reclaim | None:
+        reclaim = self._find_reclaim(reading) if self._find_reclaim is not None and reading.preempts else None
+        return reclaim if reclaim is not None and reclaim.is_entitled else None
 
     def _reclaim(self, reading: ParsedGang, reclaim: Reclaim) -> VictimSelection | None:
         """Victims in other queues, which get what is theirs; None: there are none."""
@@ -269,11 +280,13 @@ class Preemptor:
         self._session.note_futile(gang, *state)
         return None
 
-    def _has_weaker(self, reading: ParsedGang) -> bool:
-        """Whether any gang in its queue has a lower priority: those of other queues are never its victims (Q4)."""
+    def _weaker(self, reading: ParsedGang) -> list[RunningGang]:
+        """The gangs of lower priority in its queue: those of other queues are never its victims (Q4)."""
         weaker = (each.name for each in self._session.preemptible() if each.priority < reading.gang.priority)
-        found = (self._running_gang(name) for name in weaker)
-        return any(each is not None and each.reading.queue == reading.queue for each in found)
+        found = [running_gang for name in weaker if (running_gang := self._running_gang(name)) is not None]
+        return [
+            one for one in found if one.reading.queue == reading.queue and not one.in_flight and not one.is_young("")
+        ]
 
     def kept(self, gang: Gang) -> dict[str, Places]:
         """Members that may not be moved for a gang, by the name of their own gang."""
@@ -490,6 +503,13 @@ def _tiers(standing: Sequence[RunningGang], reclaim: Reclaim) -> dict[str, int]:
     }
     tiers = {each: tier for tier, each in enumerate(sorted(set(price.values())))}
     return {name: tiers[price[name]] for name in sorted(price, key=lambda name: tiers[price[name]])}
+
+
+def _own_rules(standing: Sequence[RunningGang]) -> VictimRules:
+    """The lowest priority first, in the order of preference the youngest first."""
+    youngest = sorted(standing, key=lambda one: (one.created, one.reading.gang.name), reverse=True)
+    ordered = sorted((one.reading.gang for one in youngest), key=lambda gang: gang.priority)
+    return VictimRules({gang.name: gang.priority for gang in ordered}, anything)
 
 
 def _rule(standing: Sequence[RunningGang], reclaim: Reclaim, places: Callable[[str], Places]) -> IsAllowed:

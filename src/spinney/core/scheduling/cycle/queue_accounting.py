@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from bisect import bisect
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 
@@ -20,12 +21,15 @@ from spinney.core.scheduling.cluster import BASE
 from spinney.core.scheduling.cycle.scheduling_queue import Due, Pending, QueuedGang, Retry, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.demand import demand, is_choosy, subsets
+from spinney.core.scheduling.gang.growth import beyond_minimum, next_pods
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.queues.preemption import QueuePreemption
 from spinney.core.scheduling.queues.reclaim import Reclaim
 from spinney.core.scheduling.queues.tree import (
+    BELOW_MINIMUM,
     FairShares,
     LeafRank,
+    QueueFigures,
     QueueOrder,
     Queues,
     QueueUsage,
@@ -36,6 +40,40 @@ from spinney.core.scheduling.queues.tree import (
 )
 
 
+class Turns:
+    """The gangs that are due, one after the other, each again as long as it wants more pods beyond its minimum."""
+
+    def __init__(
+        self,
+        order: QueueOrder[Key],
+        waiting: Mapping[Key, QueuedGang],
+        gangs: Mapping[Key, WaitingGang[Key]],
+        held: dict[Key, list[WaitingGang[Key]]],
+    ) -> None:
+        """`held`: gangs that come after another one, by its key."""
+        self._order = order
+        self._waiting = waiting
+        self._gangs = gangs
+        self._held = held
+
+    def __iter__(self) -> Iterator[QueuedGang]:
+        while (key := self._order.pop()) is not None:
+            for gang in self._held.pop(key, ()):
+                self._order.add(gang)
+            yield self._waiting[key]
+
+    def gang(self, key: Key) -> WaitingGang[Key]:
+        return self._gangs[key]
+
+    def again(self, gang: WaitingGang[Key]) -> None:
+        """One more turn for a gang."""
+        self._order.add(gang)
+
+    def is_open(self, key: Key) -> bool:
+        """Whether anybody competes with a gang."""
+        return self._order.is_open(self._gangs[key])
+
+
 class QueueAccounting:
     """Queues, and the charge of each gang. `freed_version` grows when a queue may have more free quota than before."""
 
@@ -43,6 +81,7 @@ class QueueAccounting:
         self.queues = Queues(BASE)
         self.freed_version = 0
         self._preemptible: dict[str, Counter[int]] = {}  # number of charged preemptible gangs, by queue and priority
+        self._held: dict[Key, tuple[int, QueueUsage]] = {}  # with the priority of the gang
         self._resources: tuple[str, ...] = BASE
         self._objects: dict[str, Queue] = {}
         self._looked_at = -1  # version of the queues
@@ -63,8 +102,9 @@ class QueueAccounting:
         self.queues = Queues(resources, [self._objects[name] for name in sorted(self._objects)])
         self.freed_version += 1
         self._preemptible = {}
+        self._held.clear()
         for entry in entries:
-            entry.charge = entry.asks = entry.demanded = None
+            entry.charge = entry.asks = entry.demanded = entry.wanted = None
 
     def charge(self, entry: QueuedGang) -> None:
         """Charge the queue for members with a node and for reservations, and let it ask for what the gang waits for."""
@@ -84,8 +124,9 @@ class QueueAccounting:
             self._count(charge, rank, 1)
 
     def refusal(self, reading: ParsedGang) -> Refusal | None:
-        """Why the queue does not admit the minimum."""
-        return self.queues.verdict(*self._asked(reading))
+        """Why the queue does not admit the minimum, beside what is held for replacements of no less important gangs."""
+        with self._beside_held(reading):
+            return self.queues.verdict(*self._asked(reading))
 
     def queue_preemption(self, reading: ParsedGang, capacity: Amounts) -> QueuePreemption | None:
         """What is asked beyond a limit, of the queue or one above it, that victims may lift.
@@ -104,11 +145,24 @@ class QueueAccounting:
             return None
         return QueuePreemption(self.queues, asked, self.freed_version, reclaim, preempts)
 
-    def reclaim(self, reading: ParsedGang, capacity: Amounts, *, is_charged: bool = False) -> Reclaim:
-        """What the gang may take from other queues for its minimum. `is_charged`: it has its reservations."""
-        queues, asks = self.queues, self.queues.shares_of(self._asked(reading).amounts)
-        shares = queues.fair_shares(capacity)
-        return Reclaim(queues, shares, queues.shares_of(capacity), reading.queue, asks, is_charged)
+    def reclaim(self, reading: ParsedGang, capacity: Amounts) -> Reclaim:
+        """What the gang may take from other queues for its minimum."""
+        asks = self.queues.shares_of(self._asked(reading).amounts)
+        return self._reclaim(reading.queue, asks, self.queues.fair_shares(capacity), capacity)
+
+    def reclaim_of_plan(self, entry: QueuedGang, capacity: Amounts) -> Reclaim:
+        """The same for what is assigned to a gang, with which its queue is charged already."""
+        reading = entry.reading
+        assert reading is not None
+        waiting = [(path, pod.uid) for path, pods in reading.waiting.items() for pod in pods]
+        assigned = Counter(path for path, uid in waiting if uid in entry.assignments)
+        asks = self.queues.shares_of(_total(reading, assigned))
+        found = self._reclaim(reading.queue, asks, self.queues.fair_shares(capacity), capacity)
+        return replace(found, is_charged=True)
+
+    def figures(self, capacity: Amounts) -> dict[str, QueueFigures]:
+        """What each queue has and should have now."""
+        return self.queues.figures(self.queues.fair_shares(capacity))
 
     def objection(self, reading: ParsedGang, places: Iterable[Placement], gone: Sequence[QueueUsage]) -> Refusal | None:
         """Why the queue does not admit this placement, where it has more pods than the minimum that was checked before.
@@ -160,7 +214,18 @@ class QueueAccounting:
         return self._verdict(reading, Counter({**allowed, path: count})) is not None
 
     def _verdict(self, reading: ParsedGang, pods: Counter[str]) -> Refusal | None:
-        return self.queues.verdict(reading.queue, _total(reading, pods), reading.gang.preemptible)
+        with self._beside_held(reading):
+            return self.queues.verdict(reading.queue, _total(reading, pods), reading.gang.preemptible)
+
+    def hold(self, entry: QueuedGang, amounts: Amounts | None) -> None:
+        """Keep quota for the replacements of a gang's pods (G13); None: for none any more."""
+        self._held.pop(entry.key, None)
+        if amounts is not None and (reading := entry.reading) is not None:
+            self._held[entry.key] = reading.gang.priority, QueueUsage(reading.queue, amounts, reading.gang.preemptible)
+
+    def _beside_held(self, reading: ParsedGang) -> AbstractContextManager[None]:
+        held = [usage for priority, usage in self._held.values() if priority >= reading.gang.priority]
+        return self.queues.supposing(there=held) if held else nullcontext()
 
     def _asked(self, reading: ParsedGang) -> QueueUsage:
         return QueueUsage(reading.queue, demand(reading.gang, self._resources), reading.gang.preemptible)
@@ -171,27 +236,30 @@ class QueueAccounting:
             ranks[rank] += times
             self._preemptible[charge.queue] = +ranks
 
-    def in_order(
-        self, scheduling_queue: SchedulingQueue, keys: Iterable[Key], capacity: Amounts
-    ) -> Iterator[QueuedGang]:
+    def in_order(self, scheduling_queue: SchedulingQueue, keys: Iterable[Key], capacity: Amounts) -> Turns:
         """The gangs one after the other; each time what was decided meanwhile counts."""
         entries = [scheduling_queue.entries[key] for key in keys]
         waiting = {entry.key: entry for entry in entries if entry.reading is not None}
         held: dict[Key, list[WaitingGang[Key]]] = {}  # scaled gangs of another queue than that of their base gang
-        gangs = []
+        gangs = {}
         for entry in waiting.values():
             base = scheduling_queue.base_of(entry)
             base = base if base is not None and base.key in waiting else None
-            gang = self._waiting_gang(entry, base)
+            gang = gangs[entry.key] = self._waiting_gang(entry, base)
             if base is not None and self._queue(base) != gang.queue:
                 held.setdefault(base.key, []).append(gang)
-            else:
-                gangs.append(gang)
-        order = QueueOrder(self.queues, lambda: self.queues.fair_shares(capacity), gangs)
-        while (key := order.pop()) is not None:
-            for gang in held.pop(key, ()):
-                order.add(gang)
-            yield waiting[key]
+        behind = {gang.key for others in held.values() for gang in others}
+        first = [gang for key, gang in gangs.items() if key not in behind]
+        order = QueueOrder(self.queues, lambda: self.queues.fair_shares(capacity), first)
+        return Turns(order, waiting, gangs, held)
+
+    def turn(self, entry: QueuedGang, gang: WaitingGang[Key], pods: Counter[str], planned: int) -> WaitingGang[Key]:
+        """The gang as it waits for these pods beyond its minimum, with so many planned already."""
+        reading = entry.reading
+        assert reading is not None
+        (priority, _, created, name), tie = gang.rank
+        rank = priority, beyond_minimum(reading.gang, planned), created, name
+        return gang._replace(asks=self.queues.shares_of(_total(reading, pods)), rank=(rank, tie))
 
     def retry_reclaim(self, scheduling_queue: SchedulingQueue, capacity: Amounts) -> None:
         """Decide refused gangs again that may take from other queues, once what those hold or ask for has changed."""
@@ -207,16 +275,27 @@ class QueueAccounting:
             queue = self._queue(entry)
             if queue not in is_under:
                 is_under[queue] = queues.is_under(queue, shares)
-            if is_under[queue] and self._reclaim(entry, shares, capacity).is_entitled:
+            if is_under[queue] and self._reclaim(queue, self._wanted(entry), shares, capacity).is_entitled:
                 scheduling_queue.apply(entry, Retry())
 
-    def _reclaim(self, entry: QueuedGang, shares: FairShares, capacity: Amounts) -> Reclaim:
-        queue, asks = self._queue(entry), self._demanded(entry)
+    def _reclaim(self, queue: str, asks: Shares, shares: FairShares, capacity: Amounts) -> Reclaim:
         return Reclaim(self.queues, shares, self.queues.shares_of(capacity), queue, asks)
+
+    def _wanted(self, entry: QueuedGang) -> Shares:
+        """What its minimum still needs, or its next pod beyond that; kept with what was parsed."""
+        reading = entry.reading
+        assert reading is not None
+        if entry.wanted is None or entry.wanted[0] is not reading:
+            entry.wanted = reading, self._demanded(entry)
+            waiting = {path: len(pods) for path, pods in reading.waiting.items() if pods}
+            if waiting and not any(entry.wanted[1]):
+                pods = next_pods(reading.gang, waiting, {}, 1)
+                entry.wanted = reading, self.queues.shares_of(_total(reading, pods))
+        return entry.wanted[1]
 
     def _waiting_gang(self, entry: QueuedGang, base: QueuedGang | None) -> WaitingGang[Key]:
         rank = (self._rank(entry), 0) if base is None else (max(self._rank(entry), self._rank(base)), 1)
-        return WaitingGang(entry.key, self._queue(entry), self._demanded(entry), rank)
+        return WaitingGang(entry.key, self._queue(entry), self._wanted(entry), rank)
 
     def _queue(self, entry: QueuedGang) -> str:
         assert entry.reading is not None
@@ -225,8 +304,8 @@ class QueueAccounting:
     def _rank(self, entry: QueuedGang) -> LeafRank:
         reading, group = entry.reading, entry.group
         assert reading is not None and group is not None
-        only_grows = not any(self._demanded(entry))
-        return leaf_rank(reading.gang.priority, only_grows, group.metadata.creation_timestamp, reading.gang.name)
+        beyond = BELOW_MINIMUM if any(self._demanded(entry)) else beyond_minimum(reading.gang)
+        return leaf_rank(reading.gang.priority, beyond, group.metadata.creation_timestamp, reading.gang.name)
 
     def _demanded(self, entry: QueuedGang) -> Shares:
         """What the minimum of a gang still needs; kept with what was parsed."""
@@ -240,7 +319,7 @@ class QueueAccounting:
         """Let its queue ask for what a gang waits for, as long as it waits."""
         asks = None
         if entry.reading is not None and isinstance(entry.state, (Pending, Due)) and not entry.assignments:
-            asks = entry.reading.queue, self._demanded(entry)
+            asks = entry.reading.queue, self._wanted(entry)
         if asks == entry.asks:
             return
         if entry.asks is not None:

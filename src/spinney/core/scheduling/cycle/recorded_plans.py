@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import msgspec
@@ -46,6 +47,16 @@ _Part = tuple[str, str | None, str | None]
 """A part of the gang: path prefix of what is below it, topology, and required level."""
 _Claim = tuple[str, str, str]
 """What only one pod can have: ("", node, host port), or (path of a pod set, node label, value)."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Progress:
+    """`still`: victims to evict yet; `is_ready`: all capacity is free and within limits; `is_lost`: it never can be."""
+
+    still: list[Pod]
+    is_allowed: bool
+    is_ready: bool
+    is_lost: bool
 
 
 class PlanReview:
@@ -132,7 +143,15 @@ class PlanReview:
         if entry.limits is None:
             return f"nothing may be moved for {entry.name}"
         most, found = entry.limits.max_moves, len(plan.moves)
-        return f"{found} pods would be moved, allowed are {most}" if found > most else ""
+        if found > most:
+            return f"{found} pods would be moved, allowed are {most}"
+        gpus, most_gpus = self._moved_gpus(plan), entry.limits.max_gpus
+        return "" if most_gpus is None or gpus <= most_gpus else f"{gpus} GPUs would be moved, allowed are {most_gpus}"
+
+    def _moved_gpus(self, plan: Plan) -> int:
+        inventory, shares_of = self._session.cluster.inventory, self._session.queue_accounting.queues.shares_of
+        moved = [pod for move in plan.moves if (pod := inventory.pod(move.uid)) is not None]
+        return sum(shares_of(pod.request).gpu_m for pod in moved) // 1000
 
     def _below_minimum(self, still: Iterable[Pod], victims: frozenset[str]) -> str:
         """A gang that has its minimum is evicted whole or keeps its minimum."""
@@ -368,40 +387,44 @@ class NominatedPlans:
         self._reservations.reserve_again(entry, plan, there)
         self._mark_victims(entry, plan)
         self._session.queue_accounting.charge(entry)
-        rooms = {
-            self._session.cluster.reserved_capacity(assignment.node, self._session.cluster.ports(assignment.uid))
-            for assignment in plan.assignments
-        }
-        still = [
-            pod
-            for uid in plan.leaving
-            if (pod := self._session.cluster.running_pod(uid)) is not None and not _is_terminating(pod)
-        ]
-        assignments = [assignment.uid for assignment in plan.assignments]
-        held = [pod for uid in plan.victims if (pod := self._session.cluster.running_pod(uid)) is not None]
-        lingering = self._gang_reader.charges(
-            pod for pod in held if not _is_terminating(pod) or self._is_node_ready(pod.spec.node_name)
-        )
-        is_allowed = self._session.queue_accounting.allows(entry, assignments, lingering)
-        is_ready = is_allowed and rooms <= {ReservedCapacity.READY}
-        if is_ready:
-            still = [pod for pod in still if self._is_below_minimum(group_of(pod))]
-        is_lost = (
-            ReservedCapacity.LOST in rooms
-            or not self._session.queue_accounting.allows(entry, assignments)
-            or self._base_has_moved(entry, plan)
-        )
+        progress = self._progress(entry, plan)
+        still = progress.still
         is_lawful = all(self._is_lawful(entry, plan, pod) for pod in still) and self._may_reclaim(entry, plan, still)
-        if is_lost or not is_lawful:
+        if progress.is_lost or not is_lawful:
             return self._drop_plan(entry, plan_task, there)
         self._session.scheduling_queue.apply(entry, VictimsAwaited())
         if still:
             return EvictRemaining(entry.key, plan_task, self._targets(entry, plan, still))
-        if not is_ready:
-            return self._better_placement(entry, plan, assignments) if is_allowed else None
+        if not progress.is_ready:
+            assignments = [assignment.uid for assignment in plan.assignments]
+            return self._better_placement(entry, plan, assignments) if progress.is_allowed else None
         self._reservations.unmark_victims(entry)
         bind = msgspec.structs.replace(plan, epoch=self._epoch, state="bind", victims=(), moves=())
         return BindNow(entry.key, PlanTask(group.metadata, bind, keys))
+
+    def _progress(self, entry: QueuedGang, plan: Plan) -> _Progress:
+        """What has become of the victims, the reserved capacity and the queue limits of a plan that waits."""
+        cluster, accounting = self._session.cluster, self._session.queue_accounting
+        rooms = {
+            cluster.reserved_capacity(assignment.node, cluster.ports(assignment.uid)) for assignment in plan.assignments
+        }
+        assignments = [assignment.uid for assignment in plan.assignments]
+        held = [pod for uid in plan.victims if (pod := cluster.running_pod(uid)) is not None]
+        lingering = self._gang_reader.charges(
+            pod for pod in held if not _is_terminating(pod) or self._is_node_ready(pod.spec.node_name)
+        )
+        is_allowed = accounting.allows(entry, assignments, lingering)
+        is_ready = is_allowed and rooms <= {ReservedCapacity.READY}
+        leaving = [pod for uid in plan.leaving if (pod := cluster.running_pod(uid)) is not None]
+        still = [pod for pod in leaving if not _is_terminating(pod)]
+        if is_ready:
+            still = [pod for pod in still if self._is_below_minimum(group_of(pod))]
+        is_lost = (
+            ReservedCapacity.LOST in rooms
+            or not accounting.allows(entry, assignments)
+            or self._base_has_moved(entry, plan)
+        )
+        return _Progress(still, is_allowed, is_ready, is_lost)
 
     def _base_has_moved(self, entry: QueuedGang, plan: Plan) -> bool:
         """Whether the base gang has moved elsewhere while this one waited (INV3)."""
@@ -505,7 +528,7 @@ class NominatedPlans:
             if pod.metadata.uid in plan.victims:
                 left.setdefault(group_of(pod), []).append(pod)
         units = [unit for group, pods in left.items() for unit in self._units(entry.reading.queue, group, pods)]
-        reclaim = self._session.reclaim(entry.reading, is_charged=True)
+        reclaim = self._session.reclaim_of_plan(entry)
         return not units or reclaim.is_lawful(units, are_charged=False)
 
     def _units(self, taker: str, group: Key, pods: Sequence[Pod]) -> list[Unit]:
@@ -541,7 +564,7 @@ class NominatedPlans:
             or other.reading.queue == entry.reading.queue
         ):
             return preempted
-        reclaim = self._session.reclaim(entry.reading, is_charged=True)
+        reclaim = self._session.reclaim_of_plan(entry)
         mine, theirs = entry.reading.queue, other.reading.queue
         detail = f"Queue {mine} gets {reclaim.figures(mine)}; queue {theirs} keeps {reclaim.figures(theirs)}"
         return partial(reclaimed, detail=detail)

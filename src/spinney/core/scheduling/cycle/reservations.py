@@ -1,8 +1,9 @@
 """Turns placements into assignments (pod uids, reserved capacity, ranks), and recorded plans back into reservations.
 
 A reservation belongs to a gang in the scheduling queue that was decided or has a recorded plan. Capacity is also kept
-for the replacement that the owner of a moved pod creates: it is opened at the moment its gang is decided, so that no
-other gang gets it; it expires if the owner creates none, and it is lost if the process ends after the move.
+for the replacement that the owner of a pod creates, at the place that the pod is moved to or else at the one it left:
+it is opened at the moment its gang is decided, so that no other gang gets it, and it expires if the owner creates none.
+That of a moved pod is lost if the process ends after the move.
 """
 
 from __future__ import annotations
@@ -10,16 +11,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
+from math import inf
 
 import msgspec
 
 from kube_apimachinery.quantity import read_number
-from kube_apimachinery.times import format_time
+from kube_apimachinery.times import format_time, seconds
 from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, RANK
-from spinney.api.placement.problem import Group
+from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, NODES, RANK
 from spinney.api.placement.result import Decision, Placement
+from spinney.core.scheduling.amounts import zone_of
 from spinney.core.scheduling.cluster import ReservedCapacity
 from spinney.core.scheduling.cycle.actions import PlanTask
 from spinney.core.scheduling.cycle.gang_reader import GangReader
@@ -28,12 +31,18 @@ from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
 from spinney.core.scheduling.gang.members import is_owned_by_podgang, members_noted
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+from spinney.core.scheduling.gang.pod_shape import shapes_on
 from spinney.core.scheduling.gang.podsets import WaitingPod
-from spinney.core.scheduling.gang.ranks import ranks
+from spinney.core.scheduling.gang.predecessors import LONGEST_END_S, Place, Slot, Vacancy, decode, vacancies
+from spinney.core.scheduling.gang.ranks import first_topology, ranks
+from spinney.core.scheduling.kept_room import PodCapacity, Room
 from spinney.core.scheduling.plan import Assignment, Move, Plan
 
 RESERVED_S = 60.0
-"""How long an owner may take to create the replacement."""
+"""How long room is kept for a replacement, counted from the end of its predecessor."""
+
+EXPECTED_S = 5.0
+"""How long it is kept there while no replacement has been created."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,13 +124,133 @@ class MoveReservations:
             self._kept.setdefault(key, {})[reservation.uid] = reservation
 
 
+@dataclass(slots=True)
+class _Absence:
+    """A place that a pod left. `capacity` None: what the pod had there is not known.
+
+    `gone_s`: when it was first seen to have ended; None: it still terminates. `is_held`: room is kept there. `is_lost`:
+    no replacement is expected there any more.
+    """
+
+    node: str
+    successor: str = ""
+    capacity: PodCapacity | None = None
+    gone_s: float | None = None
+    is_held: bool = True
+    is_lost: bool = False
+
+
+class ReturningPods:
+    """The places that the pods of gangs left: room for their replacements is kept there for a time (G13).
+
+    More important gangs may take it. After a restart the time begins anew for what the objects show.
+    """
+
+    def __init__(self, session: Session, snapshot: Snapshot) -> None:
+        self._session = session
+        self._snapshot = snapshot
+        self._absences: dict[Key, dict[Slot, _Absence]] = {}
+        self._held: set[Key] = set()
+
+    def check(self, entry: QueuedGang) -> None:
+        """Take over which pods of a gang have left, and which have come to replace them."""
+        before, pods = self._absences.pop(entry.key, {}), self._snapshot.pods_of(entry.key)
+        group, departed, entry.departed = entry.group, entry.departed, []
+        known = decode(group.metadata.annotations.get(NODES, "")) if group is not None else ()
+        if group is None or not (known or before or departed or any(not pod.is_here for pod in pods)):
+            return
+        vacant = vacancies(known, pods, departed)
+        found = {each.slot: self._absence(entry, each, before.get(each.slot)) for each in vacant}
+        if found:
+            self._absences[entry.key] = found
+        awaited = [(slot, absence) for slot, absence in found.items() if not absence.is_lost]
+        entry.homes = {absence.successor: absence.node for _, absence in awaited if absence.successor}
+        entry.awaited = tuple(Place(slot.line, slot.number, absence.node) for slot, absence in awaited)
+        if found or before:
+            self.hold(entry)
+
+    def _absence(self, entry: QueuedGang, vacancy: Vacancy, known: _Absence | None) -> _Absence:
+        found = known or _Absence(vacancy.node)
+        found.node = vacancy.node
+        found.successor = vacancy.successor.metadata.uid if vacancy.successor is not None else ""
+        if found.is_lost:
+            return found
+        left, now_s = vacancy.left, self._session.clock.monotonic()
+        if left is not None and self._session.cluster.inventory.pod(left.metadata.uid) is not None:
+            self._watch_leaving(entry, found, left, is_new=known is None)
+        elif found.gone_s is None:
+            found.gone_s = now_s
+            self._end_of(found, left or vacancy.successor)
+            self._session.requeue_after(entry.key, EXPECTED_S)
+            self._session.requeue_after(entry.key, RESERVED_S)
+        if found.gone_s is not None and found.is_held:
+            found.is_held = now_s < found.gone_s + (RESERVED_S if found.successor else EXPECTED_S)
+            found.is_lost = not found.is_held and not found.successor
+            if not found.is_held:
+                self._session.cluster.touch()
+        return found
+
+    def _watch_leaving(self, entry: QueuedGang, found: _Absence, left: Pod, *, is_new: bool) -> None:
+        """Victims lose their place, and so do pods that take too long to terminate."""
+        held = self._session.cluster.inventory.pod(left.metadata.uid)
+        if held is not None:
+            found.capacity = PodCapacity(held.request, held.node, held.zone, left.metadata.uid)
+        over_s = seconds(left.metadata.deletion_timestamp) + RESERVED_S - self._session.clock.now()
+        is_long = (left.metadata.deletion_grace_period_seconds or 0) > LONGEST_END_S
+        found.is_lost = self._session.cluster.is_victim(left.metadata.uid) or is_long or over_s <= 0
+        if found.is_lost:
+            self._session.cluster.touch()
+        elif is_new:
+            self._session.requeue_after(entry.key, over_s)
+
+    def _end_of(self, found: _Absence, like: Pod | None) -> None:
+        """The predecessor has ended: its capacity, or that of a pod like it, is free."""
+        if found.capacity is not None:
+            found.capacity = found.capacity._replace(leaving="")
+        elif like is not None:
+            request = shapes_on(self._session.cluster.inventory.resources).of(like).request
+            found.capacity = PodCapacity(request, found.node, zone_of(like))
+
+    def hold(self, entry: QueuedGang) -> None:
+        """Keep the room of the replacements that have no reservation."""
+        absences = self._absences.get(entry.key, {}).values()
+        kept = [
+            absence.capacity
+            for absence in absences
+            if absence.is_held and not absence.is_lost and absence.successor not in entry.assignments
+        ]
+        width = len(self._session.cluster.inventory.resources)  # it may have grown since
+        capacities = tuple([each for each in kept if each is not None and len(each.request) == width])
+        if entry.reading is None or not capacities:
+            self.open(entry)
+            return
+        room = Room(entry.name, "", entry.reading.gang.priority, inf, capacities)
+        self._session.cluster.keep_room(room, entry.assignments.values())
+        self._held.add(entry.key)
+        amounts = tuple(map(sum, zip(*(capacity.request for capacity in capacities), strict=True)))
+        self._session.queue_accounting.hold(entry, amounts)
+
+    def open(self, entry: QueuedGang) -> None:
+        """Give the room up, to the gang itself or because nothing is to be held any more."""
+        if entry.key in self._held:
+            self._held.discard(entry.key)
+            self._session.cluster.drop_room(entry.name)
+            self._session.queue_accounting.hold(entry, None)
+
+    def forget(self, entry: QueuedGang) -> None:
+        self._absences.pop(entry.key, None)
+        self.open(entry)
+        entry.homes, entry.awaited, entry.departed = {}, (), []
+
+
 def _successor(pod: Pod) -> Pod:
     metadata = msgspec.structs.replace(pod.metadata, uid=f"after-{pod.metadata.uid}")
     return msgspec.structs.replace(pod, metadata=metadata)
 
 
 class Reservations:
-    """Works on one session, for one epoch. `moves`: what is reserved for the replacements of moved pods."""
+    """Works on one session, for one epoch. `moves`: what is reserved for the replacements of moved pods; `returning`:
+    what is kept for those that return to their predecessor's place."""
 
     def __init__(self, session: Session, snapshot: Snapshot, gang_reader: GangReader, epoch: int) -> None:
         self._session = session
@@ -129,6 +258,7 @@ class Reservations:
         self._gang_reader = gang_reader
         self._epoch = epoch
         self.moves = MoveReservations(session)
+        self.returning = ReturningPods(session, snapshot)
 
     def reserve(self, entry: QueuedGang, places: Iterable[Placement]) -> None:
         assert entry.reading is not None
@@ -144,6 +274,7 @@ class Reservations:
         for uid in entry.assignments:
             self._session.cluster.release(uid)
         entry.assignments = {}
+        self.returning.hold(entry)
         self.unmark_victims(entry)
 
     def unmark_victims(self, entry: QueuedGang) -> None:
@@ -205,7 +336,7 @@ class Reservations:
         )
         keys = {pod.uid: pod.key for pod, _ in assignments}
         notes = self._notes(entry.key, group, reading, keys)
-        return PlanTask(group.metadata, plan, keys, notes=notes, probes=entry.probes)
+        return PlanTask(group.metadata, plan, keys, notes=notes, probes=entry.probes, awaited=entry.awaited)
 
     def resume(
         self,
@@ -244,7 +375,7 @@ class Reservations:
         ):
             bad = {assignment.uid for assignment in free}
         keys = {uid: _key(pod) for uid, pod in there.items()}
-        return PlanTask(group.metadata, plan, keys, frozenset(bad))
+        return PlanTask(group.metadata, plan, keys, frozenset(bad), awaited=entry.awaited)
 
     def _notes(self, key: Key, group: PodGroup, reading: ParsedGang, coming: Mapping[str, Key]) -> dict[str, str]:
         """The start time and the most members so far; the latter not where the operator of PodGangs ends the gang."""
@@ -257,7 +388,7 @@ class Reservations:
         """New pods get ranks that the running members do not have."""
         if not reading.gang.running:
             return ranks(
-                self._session.cluster.inventory, _topology(reading.gang.root), assignments, blocks=reading.blocks
+                self._session.cluster.inventory, first_topology(reading.gang.root), assignments, blocks=reading.blocks
             )
         seated = {uid for uid, _ in assignments}
         standing = [pod for pod in self._snapshot.pods_of(key) if _holds_rank(pod) and pod.metadata.uid not in seated]
@@ -265,7 +396,7 @@ class Reservations:
         known = [(pod.metadata.uid, pod.spec.node_name) for pod in standing if pod.metadata.uid in kept]
         return ranks(
             self._session.cluster.inventory,
-            _topology(reading.gang.root),
+            first_topology(reading.gang.root),
             [*known, *assignments],
             kept,
             blocks=reading.blocks,
@@ -273,9 +404,10 @@ class Reservations:
 
 
 def continue_numbering(first: Sequence[Placement], more: Sequence[Placement]) -> list[Placement]:
-    """Placements made after others: the index of each pod set continues from there."""
-    given = Counter(place.pods for place in first)
-    return [Placement(place.pods, place.index + given[place.pods], place.node, place.zone) for place in more]
+    """Placements made after others: each pod set goes on with the indices that those left."""
+    taken = {(place.pods, place.index) for place in first}
+    free = {place.pods: (index for index in count() if (place.pods, index) not in taken) for place in more}
+    return [Placement(place.pods, next(free[place.pods]), place.node, place.zone) for place in more]
 
 
 def _waiting_pod(reading: ParsedGang, place: Placement) -> WaitingPod:
@@ -297,11 +429,3 @@ def _key(pod: Pod) -> Key:
 
 def _rank(pod: Pod) -> str:
     return pod.metadata.annotations.get(RANK, "")
-
-
-def _topology(group: Group) -> str | None:
-    """The topology of the gang, or the first that a part of it names."""
-    if group.topology:
-        return group.topology
-    below = [pods.topology for pods in group.pods] + [_topology(each) for each in group.groups]
-    return next((name for name in below if name), None)

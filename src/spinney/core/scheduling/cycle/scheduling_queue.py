@@ -8,13 +8,15 @@ entry, also one without a PodGroup.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from spinney.api.builtin.pod import Pod
 from spinney.api.kinds.podgroup import PodGroup
 from spinney.api.placement.problem import Consolidate
 from spinney.core.scheduling.cycle.snapshot import Key
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
+from spinney.core.scheduling.gang.predecessors import Place
 from spinney.core.scheduling.queues.tree import QueueUsage, Shares
 
 # States
@@ -278,15 +280,20 @@ class QueuedGang:
     - `failures`, `not_before`: actions that failed one after the other, and when the next one may begin (backoff).
     - `assignments`: reserved nodes of pods without a node, by uid.
     - `charge`: the usage that its queue is charged with; `rank`: its priority at that time.
-    - `asks`: the queue that asks for what it waits for, and what; `demanded`: what its minimum needs, as parsed.
+    - `asks`: the queue that asks for what it waits for, and what; `demanded`: what its minimum needs, as parsed;
+      `wanted`: that, or its next pod beyond the minimum.
     - `told`: uids of the pods without a PodGroup that the last report was about.
     - `reported`: the state that was last reported.
     - `victims`: pods that have to terminate before it can be bound.
     - `decided`: the sequence number of its last decision.
-    - `limits`: how much may be moved for it (consolidation).
+    - `limits`: how much may be moved for it (consolidation); `is_asked`: somebody asks for it.
+    - `moves_from_s`: from when moves may be looked for again; `grows_from_s`: the same for whoever may be disturbed for
+      pods beyond its minimum. `is_early`: it was too early for one of them when it was decided.
     - `probes`: binds of it were refused, so the next plan is tried as a dry run first.
     - `failure`: what the API server answered when it last refused a write for it.
     - `foreign`: what was found wrong with a record under another Lease, and when.
+    - `homes`: the nodes of the predecessors of its pods without a node, by uid; `awaited`: the places that its pods
+      left and are expected back at; `departed`: pods that ended since it was last read.
     """
 
     key: Key
@@ -304,14 +311,22 @@ class QueuedGang:
     rank: int = 0
     asks: tuple[str, Shares] | None = None
     demanded: tuple[ParsedGang, Shares] | None = None
+    wanted: tuple[ParsedGang, Shares] | None = None
     told: object = None
     reported: str = ""
     victims: tuple[str, ...] = ()
     decided: int = 0
     limits: Consolidate | None = None
+    is_asked: bool = False
+    moves_from_s: float = 0.0
+    grows_from_s: float = 0.0
+    is_early: bool = False
     probes: bool = False
     failure: str = ""
     foreign: tuple[str, float] | None = None
+    homes: Mapping[str, str] = field(default_factory=dict)
+    awaited: tuple[Place, ...] = ()
+    departed: list[Pod] = field(default_factory=list)
 
     @property
     def name(self) -> str:

@@ -12,11 +12,12 @@ from kube_apimachinery.clock import Clock
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
 from spinney.core.scheduling.cycle.queue_accounting import QueueAccounting
-from spinney.core.scheduling.cycle.scheduling_queue import SchedulingQueue
+from spinney.core.scheduling.cycle.scheduling_queue import QueuedGang, SchedulingQueue
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot
 from spinney.core.scheduling.gang.parsed_gang import Context, ParsedGang
 from spinney.core.scheduling.gang.priorities import Priorities
 from spinney.core.scheduling.queues.reclaim import Reclaim
+from spinney.core.scheduling.queues.tree import QueueFigures
 from spinney.core.scheduling.settings import Settings
 
 
@@ -52,9 +53,17 @@ class Session:
         found, self._requeues = self._requeues, []
         return found
 
-    def reclaim(self, reading: ParsedGang, *, is_charged: bool = False) -> Reclaim:
+    def reclaim(self, reading: ParsedGang) -> Reclaim:
         """What a gang may take from other queues now."""
-        return self.queue_accounting.reclaim(reading, self.cluster.capacity, is_charged=is_charged)
+        return self.queue_accounting.reclaim(reading, self.cluster.capacity)
+
+    def reclaim_of_plan(self, entry: QueuedGang) -> Reclaim:
+        """The same for what is assigned to it."""
+        return self.queue_accounting.reclaim_of_plan(entry, self.cluster.capacity)
+
+    def queue_figures(self) -> dict[str, QueueFigures]:
+        """What each queue has and should have now."""
+        return self.queue_accounting.figures(self.cluster.capacity)
 
     def context(self, snapshot: Snapshot) -> Context:
         """The lookups that parsing needs now."""
@@ -64,6 +73,7 @@ class Session:
             priorities=self.priorities,
             volumes=snapshot.volume_lookups,
             claim=snapshot.resource_claim,
+            has_config_map=snapshot.has_config_map,
             topologies=self.cluster.topologies,
             short_levels=self.short_levels,
             has_node=lambda name: inventory.find(name) is not None,

@@ -66,7 +66,7 @@ def members_noted(podgroup: PodGroup, pods: Sequence[Pod], coming: Container[str
     """The most members each leaf has had since the gang started, including pods (by uid) that get their nodes now."""
     running, done = _count(pods, lambda name: True)
     before = _had(podgroup) if running else None
-    running.update(_leaf(pod) for pod in pods if pod.metadata.uid in coming)
+    running.update(leaf_of(pod) for pod in pods if pod.metadata.uid in coming)
     most = running + done | (before or Counter())
     return ",".join(f"{leaf}={most[leaf]}" for leaf in sorted(most))
 
@@ -82,7 +82,7 @@ def _count(pods: Sequence[Pod], has_node: Callable[[str], bool]) -> tuple[Counte
     for pod in pods:
         if pod.metadata.deletion_timestamp is not None or pod.status.phase == "Failed":
             continue
-        leaf = _leaf(pod)
+        leaf = leaf_of(pod)
         if pod.status.phase == "Succeeded":
             done[leaf] += 1
         elif pod.spec.node_name and has_node(pod.spec.node_name):
@@ -90,7 +90,7 @@ def _count(pods: Sequence[Pod], has_node: Callable[[str], bool]) -> tuple[Counte
     return running, done
 
 
-def _leaf(pod: Pod) -> str:
+def leaf_of(pod: Pod) -> str:
     return pod.metadata.labels.get(KAI_SUBGROUP_NAME) or DEFAULT_LEAF
 
 

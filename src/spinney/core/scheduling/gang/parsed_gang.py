@@ -18,9 +18,10 @@ from spinney.api.labels import DEFAULT_QUEUE, KAI_SUBGROUP_NAME, SCALED_GANGS, T
 from spinney.api.placement.problem import Gang, Group, PodSet, Tie, Topology
 from spinney.api.scaled_gangs import ScaledGangs, decode
 from spinney.core.scheduling.affinity.terms import AffinityTerms
-from spinney.core.scheduling.gang.members import Members, sort_members
+from spinney.core.scheduling.gang.members import Members, leaf_of, sort_members
 from spinney.core.scheduling.gang.pod_shape import PodShape, Shapes, shapes_on
 from spinney.core.scheduling.gang.podsets import GangMembership, HeldPod, WaitingPod, cut
+from spinney.core.scheduling.gang.predecessors import Homes
 from spinney.core.scheduling.gang.priorities import NEVER, Priorities, all_carry, is_preemptible
 from spinney.core.scheduling.gang.ranks import Topologies, read_segmentation
 from spinney.core.scheduling.gang.subgroup_tree import (
@@ -41,9 +42,10 @@ class Context:
     """Lookups that parsing needs. `topologies` None: levels are not checked here but by placement.
 
     `short_levels`: the names that ClusterTopologies give to levels, by topology. `has_node`: which nodes exist; a
-    member on any other node does not determine the domain of the gang. `unreadable`: what of a gang (namespace, name)
-    cannot be decoded, "" if nothing; such a gang is held. `is_limited`: whether a quota of a namespace limits a
-    PriorityClass.
+    member on any other node does not determine the domain of the gang. `homes`: where replaced pods are to return, by
+    uid (G13); they are part of the minimum. `unreadable`: what of a gang (namespace, name) cannot be decoded, "" if
+    nothing; such a gang is held. `is_limited`: whether a quota of a namespace limits a PriorityClass.
+    `has_config_map`: whether a namespace has a ConfigMap of a name.
     """
 
     resources: tuple[str, ...]
@@ -55,6 +57,8 @@ class Context:
     has_node: Callable[[str], bool] = lambda name: True
     unreadable: Callable[[str, str], str] = lambda namespace, name: ""
     is_limited: Callable[[str, str], bool] = lambda namespace, name: False
+    has_config_map: Callable[[str, str], bool] = lambda namespace, name: True
+    homes: Homes = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,28 +101,15 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Pars
 
     Once members run, the gang has started: it is repaired and scaled up, and an incomplete leaf waits alone.
     """
-    membership = GangMembership()
     tie, mistakes = _tie(podgroup)
-    root = Group("")
-    ready, not_ready = False, ""
+    membership, root, readiness = GangMembership(), Group(""), (False, "")
     try:
-        tree, wrong = _checked(read_tree(podgroup.spec), context)
-        unreadable = context.unreadable(podgroup.metadata.namespace, podgroup.metadata.name)
-        wrong += [unreadable] if unreadable else []
-        leaves, strays = _assign_to_leaves(podgroup, tree, pods, context)
-        for reason, stray in strays:
-            membership.hold([stray], wrong[0] if wrong else reason)
-            mistakes += wrong or [reason]
-        reader = _Reader(podgroup, context, leaves, membership, shapes_on(context.resources))
-        root, ready, not_ready = reader.read(tree)
-        if wrong or reader.mistakes:
-            ready, not_ready = False, ""
-            mistakes += [*wrong, *reader.mistakes]
-            _hold_back(membership, [pod for members in leaves.values() for pod in members.waiting], mistakes[-1])
+        root, readiness = _read_members(podgroup, pods, context, membership, mistakes)
     except SubGroupError as mistake:
         mistakes.append(str(mistake))
         membership = GangMembership()
         membership.hold(sort_members(pods, context.has_node).waiting, str(mistake))
+    ready, not_ready = readiness
     priority = _priority(podgroup, pods, context)
     return ParsedGang(
         gang=Gang(
@@ -146,6 +137,26 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Pars
     )
 
 
+def _read_members(
+    podgroup: PodGroup, pods: Sequence[Pod], context: Context, membership: GangMembership, mistakes: list[str]
+) -> tuple[Group, tuple[bool, str]]:
+    """The tree of pod sets, and whether it may be decided, with the reason; fills `membership` and `mistakes`."""
+    tree, wrong = _checked(read_tree(podgroup.spec), context)
+    unreadable = context.unreadable(podgroup.metadata.namespace, podgroup.metadata.name)
+    wrong += [unreadable] if unreadable else []
+    leaves, strays = _assign_to_leaves(podgroup, tree, pods, context)
+    for reason, stray in strays:
+        membership.hold([stray], wrong[0] if wrong else reason)
+        mistakes += wrong or [reason]
+    reader = _Reader(podgroup, context, leaves, membership, shapes_on(context.resources))
+    root, ready, not_ready = reader.read(tree)
+    if not wrong and not reader.mistakes:
+        return root, (ready, not_ready)
+    mistakes += [*wrong, *reader.mistakes]
+    _hold_back(membership, [pod for members in leaves.values() for pod in members.waiting], mistakes[-1])
+    return root, (False, "")
+
+
 def _checked(tree: SubGroupNode, context: Context) -> tuple[SubGroupNode, list[str]]:
     """If a topology does not exist (any more), constraints are dropped: it is still known which members run where."""
     if context.topologies is None:
@@ -167,12 +178,21 @@ def _hold_back(membership: GangMembership, pods: Sequence[Pod], reason: str) -> 
 
 
 def shape_in(pod: Pod, shapes: Shapes, context: Context) -> PodShape:
-    """The shape of a pod, restricted by its volumes and resource claims."""
+    """The shape of a pod, restricted by volumes, claims and where it is to return to; held without its ConfigMaps."""
     shape = shapes.of(pod)
-    if not pod.spec.volumes and not pod.spec.resource_claims:
+    home = context.homes.get(pod.metadata.uid)
+    if home is not None:
+        allowed = narrowed(shape.filter, ((home,),))
+        shape = msgspec.structs.replace(shape, filter=allowed if allowed is not None else shape.filter)
+    if not pod.spec.volumes and not pod.spec.resource_claims and not pod.spec.config_maps:
         return shape
     places = (reach(pod, context.volumes), claims_reach(pod, context.claim))
-    texts = [text for text in (shape.unsupported, *(place.waits for place in places)) if text]
+    missing = [
+        f'configmap "{name}" not found, which {field} names'
+        for name, field in (pod.spec.config_maps or {}).items()
+        if not context.has_config_map(pod.metadata.namespace, name)
+    ]
+    texts = [text for text in (shape.unsupported, *(place.waits for place in places), *missing) if text]
     required = tuple(terms for place in places for terms in place.required)
     allowed = narrowed(shape.filter, required) if required else shape.filter
     if allowed is None:
@@ -249,7 +269,7 @@ class _Reader:
         except SubGroupError as mistake:
             self.mistakes.append(str(mistake))
             segmentation = None
-        return cut(leaf, members, segmentation, self._shape_of, self._membership)
+        return cut(leaf, members, segmentation, self._shape_of, self._membership, self._context.homes)
 
     def _min_groups(self, branch: SubGroupNode, kids: int) -> int | None:
         """A child all of whose pods succeeded counts as scheduled."""
@@ -295,7 +315,7 @@ def _assign_to_leaves(
     by_leaf: dict[str, list[Pod]] = {name: [] for name in names}
     strays: list[Pod] = []
     for pod in pods:
-        by_leaf.get(_leaf_of(pod), strays).append(pod)
+        by_leaf.get(leaf_of(pod), strays).append(pod)
     leaves = {name: sort_members(by_leaf[name], context.has_node) for name in names}
     lost = sort_members(strays, context.has_node).waiting if strays else []
     return leaves, [(_stray(pod, podgroup), pod) for pod in lost]
@@ -320,7 +340,7 @@ def _leaf_of(pod: Pod) -> str:
 
 
 def _stray(pod: Pod, podgroup: PodGroup) -> str:
-    name, leaf = f"{pod.metadata.namespace}/{pod.metadata.name}", _leaf_of(pod)
+    name, leaf = f"{pod.metadata.namespace}/{pod.metadata.name}", leaf_of(pod)
     if any(group.name == leaf for group in podgroup.spec.sub_groups):
         return f"pod {name} is in SubGroup {leaf} of PodGroup {podgroup.metadata.name}, which has sub-groups, not pods"
     if KAI_SUBGROUP_NAME not in pod.metadata.labels:

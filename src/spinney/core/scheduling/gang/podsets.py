@@ -5,7 +5,7 @@ Never loses a pod: each running or waiting pod is in exactly one pod set.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -82,15 +82,18 @@ def cut(
     segmentation: Segmentation | None,
     shape_of: Callable[[Pod], PodShape],
     membership: GangMembership,
+    returning: Container[str] = (),
 ) -> Group | PodSet:
     """Split a leaf. The minimum is assigned to running members first, then to waiting ones in order.
+
+    `returning`: uids of replacements that are part of the minimum in any case.
 
     It includes running members and is never more than the existing pods: replacements arrive one by one.
     """
     segments = assign_segments(members.running, members.waiting, segmentation.size) if segmentation is not None else {}
     membership.segments.update(segments)
     membership.blocks.update({uid: (leaf.path, segment) for uid, segment in segments.items()})
-    cells = _cells(leaf, members, segments, shape_of)
+    cells = _cells(leaf, members, segments, shape_of, returning)
     if segmentation is None:
         return _parts(leaf.name, leaf.path, leaf.constraint, cells.get(-1, []), membership)
     whole = leaf.constraint
@@ -111,7 +114,11 @@ def cut(
 
 
 def _cells(
-    leaf: SubGroupNode, members: Members, segments: dict[str, int], shape_of: Callable[[Pod], PodShape]
+    leaf: SubGroupNode,
+    members: Members,
+    segments: dict[str, int],
+    shape_of: Callable[[Pod], PodShape],
+    returning: Container[str],
 ) -> dict[int, list[_Cell]]:
     """Cells by segment; without segments all are at -1."""
     found: dict[tuple[int, PodShape], _Cell] = {}
@@ -126,7 +133,7 @@ def _cells(
             if cell is None:
                 cell = found[key] = _Cell(shape)
             (cell.running if runs else cell.waiting).append(pod)
-            if left > 0:
+            if left > 0 or pod.metadata.uid in returning:
                 cell.min += 1
                 left -= 1
     cells: dict[int, list[_Cell]] = {}

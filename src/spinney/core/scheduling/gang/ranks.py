@@ -21,7 +21,7 @@ from spinney.api.labels import (
     LWS_SUBGROUP_INDEX,
     SEGMENT,
 )
-from spinney.api.placement.problem import Topology
+from spinney.api.placement.problem import Group, Topology
 from spinney.core.inventory.inventory import Inventory
 from spinney.core.inventory.trees import distance
 from spinney.core.scheduling.gang.members import index_of
@@ -258,3 +258,11 @@ def _nearest(free: list[int], target: int) -> int:
     if at == len(free) or (at > 0 and target - free[at - 1] <= free[at] - target):
         at -= 1
     return free.pop(at)
+
+
+def first_topology(group: Group) -> str | None:
+    """The topology of the gang, or the first that a part of it names."""
+    if group.topology:
+        return group.topology
+    below = [pods.topology for pods in group.pods] + [first_topology(each) for each in group.groups]
+    return next((name for name in below if name), None)

@@ -29,6 +29,7 @@ from spinney.core.scheduling.queues.tree import NAMES, NOTHING, FairShares, Queu
 _MILLIONTHS = 10**6
 _KINDS = range(len(NAMES))
 _MOST_NAMED = 3
+_MOST_LOOKED_AT = 16
 
 
 class Standard(Enum):
@@ -129,7 +130,22 @@ class Reclaim:
         return tuple(lacking) or (() if fullest is None else (fullest,))
 
     def hindrance(self) -> str:
-        """What keeps it from taking more from other queues; empty: they hold nothing that it could."""
+        """What keeps it from taking more from other queues, and who comes first; empty: nothing of that."""
+        return ". ".join(filter(None, (self._no_reclaim(), self._order())))
+
+    def _order(self) -> str:
+        """Which queues come before its own (Q2): where the two paths part, they are under their share and it is not."""
+        for name in self.queues.waiting_under(self.shares)[:_MOST_LOOKED_AT]:
+            losing, taking = self._losing(name), self._taking(name)
+            if losing and taking and self._is_under(losing[-1]) and not self._is_under(taking[-1]):
+                return f"Gangs of queue {name} come first: queue {losing[-1]} holds {self.figures(losing[-1])}"
+        return ""
+
+    def _is_under(self, queue: str) -> bool:
+        used, share = self.queues.usage(queue).allocated, self.shares.of(queue)
+        return all(used[kind] < share[kind] for kind in _KINDS if self.asks[kind])
+
+    def _no_reclaim(self) -> str:
         lending = [name for name in self.queues.lending(self.shares) if name != self.queue]
         if not self.is_entitled:
             held = self._figures(self.queue, self._used_by_taker(self.queue))

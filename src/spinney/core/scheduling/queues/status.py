@@ -15,7 +15,7 @@ from spinney.api.changes import Json
 from spinney.api.kinds.podgroup import ResourcesStatus
 from spinney.api.kinds.queue import Queue, QueueStatus
 from spinney.core.scheduling.gang.pod_shape import requests
-from spinney.core.scheduling.queues.tree import NOTHING, Shares, ShareUnits
+from spinney.core.scheduling.queues.tree import NOTHING, QueueFigures, Shares, ShareUnits
 
 Sums = dict[str, int]
 
@@ -127,8 +127,11 @@ def tally(found: ResourceUsage, preemptible: bool) -> Tally:
     return Tally(requested, allocated, NOTHING if preemptible else allocated)
 
 
-def statuses(queues: Iterable[Queue], own: Mapping[str, Tally]) -> dict[str, Json]:
-    """The wanted status of each queue: its own gangs and those of its descendants."""
+def statuses(queues: Iterable[Queue], own: Mapping[str, Tally], figures: Mapping[str, QueueFigures]) -> dict[str, Json]:
+    """The wanted status of each queue: its own gangs and those of its descendants.
+
+    `figures`: what upstream's CRD has no fields for; left out for queues that have none.
+    """
     known = {queue.metadata.name: queue for queue in queues}
     total: dict[str, Tally] = dict.fromkeys(known, EMPTY)
     children: dict[str, list[str]] = {name: [] for name in known}
@@ -137,7 +140,7 @@ def statuses(queues: Iterable[Queue], own: Mapping[str, Tally]) -> dict[str, Jso
             total[each] = total[each].plus(own.get(name, EMPTY))
         if queue.spec.parent_queue in children:
             children[queue.spec.parent_queue].append(name)
-    return {name: _status(total[name], children[name]) for name in known}
+    return {name: _status(total[name], children[name]) | _extensions(figures.get(name)) for name in known}
 
 
 def queue_status_changes(said: QueueStatus, wanted: Json) -> Json:
@@ -146,11 +149,15 @@ def queue_status_changes(said: QueueStatus, wanted: Json) -> Json:
         "requested": said.requested,
         "allocated": said.allocated,
         "allocatedNonPreemptible": said.allocated_non_preemptible,
+        "fairShare": said.fair_share,
+        "asked": said.asked,
+        "borrowed": said.borrowed,
     }
     changed: Json = {
         name: wanted[name]
         for name, amounts in there.items()
-        if any(str(amounts.get(resource, _ZERO)) != amount for resource, amount in wanted[name].items())
+        if name in wanted
+        and any(str(amounts.get(resource, _ZERO)) != amount for resource, amount in wanted[name].items())
     }
     if list(said.child_queues) != wanted["childQueues"]:
         changed["childQueues"] = wanted["childQueues"]
@@ -164,6 +171,17 @@ def _status(total: Tally, children: list[str]) -> Json:
         "allocatedNonPreemptible": total.non_preemptible.resources(),
         "childQueues": children,
     }
+
+
+EXTENSIONS = ("fairShare", "asked", "borrowed")
+"""The fields of a status that our CRD adds to upstream's."""
+
+
+def _extensions(found: QueueFigures | None) -> Json:
+    if found is None:
+        return {}
+    amounts = (found.fair_share, found.asked, found.borrowed)
+    return {name: amount.resources() for name, amount in zip(EXTENSIONS, amounts, strict=True)}
 
 
 def _upwards(name: str, known: Mapping[str, Queue]) -> Iterator[str]:

@@ -6,8 +6,8 @@ incrementally; a verdict costs one walk from the leaf to the root.
 Waiting gangs are ordered by a walk over the tree (Q2). At each level queues under their fair share come first, then
 those that stay within their quota with the gang, then queue priority, then the smaller used / fair share of the
 dominant resource with the gang, then age. Inside a leaf the priority of the gang counts, then gangs below their minimum
-before those that only grow, then age. Each answer counts what was decided since the one before: so room goes to queues
-in turns, and not to all gangs of one.
+before those that only grow, of these the one that has fewer pods beyond its minimum (Q10), then age. Each answer counts
+what was decided since the one before: so room goes to queues in turns, and not to all gangs of one.
 
 Amounts are integers once a queue is read: GPUs and cpu in thousandths, memory in bytes.
 """
@@ -58,6 +58,14 @@ class Shares(NamedTuple):
 NOTHING = Shares()
 EVERYTHING = Shares(UNLIMITED, UNLIMITED, UNLIMITED)
 NAMES = ("GPUs", "CPU cores", "memory")
+UNITS = ("GPUs", "cores", "GB")
+_MEMORY = 2
+
+
+def stated(resources: Mapping[str, str | int]) -> Shares:
+    """Amounts of a status; what is not said is nothing."""
+    gpu_m, cpu_m = (quantity.milli(resources.get(name, 0)) for name in (GPU_RESOURCE, "cpu"))
+    return Shares(gpu_m, cpu_m, quantity.base_units(resources.get("memory", 0), round_up=True))
 
 
 class ShareUnits:
@@ -92,18 +100,16 @@ def limits(queue: Queue) -> Shares:
 
 def amount_text(kind: int, amount: int) -> str:
     """An amount of one of the three, for messages."""
-    match kind:
-        case 0:
-            return f"{_decimal(amount)} GPUs"
-        case 1:
-            return f"{_decimal(amount)} cores"
-        case _:
-            return f"{_decimal(amount // _MEGABYTE)} GB"
+    return f"{amount_number(kind, amount)} {UNITS[kind]}"
 
 
-def _shares(stated: Sequence[float]) -> Shares:
+def amount_number(kind: int, amount: int) -> str:
+    return _decimal(amount // _MEGABYTE if kind == _MEMORY else amount)
+
+
+def _shares(given: Sequence[float]) -> Shares:
     units = (1000, 1, _MEGABYTE)
-    return Shares(*[UNLIMITED if one < 0 else round(one * unit) for one, unit in zip(stated, units, strict=True)])
+    return Shares(*[UNLIMITED if one < 0 else round(one * unit) for one, unit in zip(given, units, strict=True)])
 
 
 def _decimal(thousandths: int) -> str:
@@ -157,6 +163,22 @@ class FairShares(NamedTuple):
         return Shares(self.gpu_m.get(queue, 0), self.cpu_m.get(queue, 0), self.memory.get(queue, 0))
 
 
+class QueueFigures(NamedTuple):
+    """What a queue is promised, should have, holds, and holds or waits for."""
+
+    quota: Shares
+    fair_share: Shares
+    used: Shares
+    asked: Shares
+
+    @property
+    def borrowed(self) -> Shares:
+        """What it holds beyond its quota; nothing where the quota is all of its parent's."""
+        return Shares(
+            *[0 if most == UNLIMITED else max(0, used - most) for used, most in zip(self.used, self.quota, strict=True)]
+        )
+
+
 class Queues:
     """Queues may be added and removed in any order; the usage of a queue is kept even while it does not exist."""
 
@@ -170,7 +192,7 @@ class Queues:
         self._quotas: dict[str, Shares] = {}
         self._claimed: tuple[dict[str, QueueClaim], ...] = ({}, {}, {})  # by resource, as long as they do not change
         self._shares: tuple[ShareMemory, ...] = ({}, {}, {})
-        self._lending: tuple[int, FairShares, list[str]] | None = None
+        self._named: dict[str, tuple[int, FairShares, list[str]]] = {}  # answers, as long as nothing changes
         self.version = 0  # grows with every change of what is used, asked for or promised
         self.changed: set[str] = set()  # queues whose usage changed, with those above them, until somebody clears it
         for queue in queues:
@@ -231,7 +253,7 @@ class Queues:
 
     def priority(self, queue: str) -> int:
         found = self._queues.get(queue)
-        return DEFAULT_PRIORITY if found is None else _priority(found)
+        return DEFAULT_PRIORITY if found is None else priority(found)
 
     def fair_shares(self, capacity: Amounts) -> FairShares:
         """What each queue should have now of what the cluster offers (Q1); a queue without a root gets nothing."""
@@ -250,10 +272,24 @@ class Queues:
 
         Equal to the last answer while nothing changed: every gang that waits asks for it.
         """
-        known = self._lending
+        return self._kept_names("lending", shares, self._own, self._lends)
+
+    def waiting_under(self, shares: FairShares) -> list[str]:
+        """The queues that hold less than their share of all that their gangs wait for. Kept as `lending` is."""
+
+        def is_under(name: str, shares: FairShares) -> bool:
+            waiting, used, share = self._asked[name], self.usage(name).allocated, shares.of(name)
+            return all(used[kind] < share[kind] for kind in range(len(NAMES)) if waiting[kind])
+
+        return self._kept_names("waiting under", shares, self._asked, is_under)
+
+    def _kept_names(
+        self, what: str, shares: FairShares, names: Iterable[str], is_meant: Callable[[str, FairShares], bool]
+    ) -> list[str]:
+        known = self._named.get(what)
         if known is None or known[0] != self.version or any(a is not b for a, b in zip(known[1], shares, strict=True)):
-            names = [name for name in sorted(self._own) if self._lends(name, shares)]
-            known = self._lending = self.version, shares, names
+            found = [name for name in sorted(names) if is_meant(name, shares)]
+            known = self._named[what] = self.version, shares, found
         return known[2]
 
     def _lends(self, name: str, shares: FairShares) -> bool:
@@ -273,6 +309,17 @@ class Queues:
     def usage(self, queue: str) -> Usage:
         """The usage of the queue and its descendants."""
         return self._total.get(queue, Usage())
+
+    def figures(self, shares: FairShares) -> dict[str, QueueFigures]:
+        """What each queue has and should have, with all below it."""
+        asked = {name: self.usage(name).allocated for name in self._queues}
+        for queue, waiting in self._asked.items():
+            for name in self.upwards(queue):
+                asked[name] = asked[name].plus(waiting)
+        return {
+            name: QueueFigures(self._quotas[name], shares.of(name), self.usage(name).allocated, asked[name])
+            for name in sorted(self._queues)
+        }
 
     def total(self) -> Shares:
         """The usage of all queues without a parent."""
@@ -374,8 +421,8 @@ class Queues:
             own[kind] + waiting[kind] + sum([child.wanted for child in children]),
             self._quotas[name][kind],
             limits(queue)[kind],
-            _weight(queue, kind),
-            _priority(queue),
+            weight(queue, kind),
+            priority(queue),
             children,
         )
         self._claimed[kind][name] = claim
@@ -484,7 +531,7 @@ class Queues:
             self._children[parent].discard(queue.metadata.name)
 
 
-def _weight(queue: Queue, kind: int) -> int:
+def weight(queue: Queue, kind: int) -> int:
     """In thousandths; a queue that states no resources has the same as any other that states none."""
     given = queue.spec.resources
     return 1000 if given is None else round(1000 * (given.gpu, given.cpu, given.memory)[kind].over_quota_weight)
@@ -498,7 +545,7 @@ def _seconds(text: str) -> float:
         return 0.0
 
 
-def _priority(queue: Queue) -> int:
+def priority(queue: Queue) -> int:
     return DEFAULT_PRIORITY if queue.spec.priority is None else queue.spec.priority
 
 
@@ -506,12 +553,13 @@ ROOT = ""
 _MILLIONTHS = 10**6
 
 K = TypeVar("K", bound=Hashable)
-LeafRank = tuple[int, bool, str, str]
-"""Inside a leaf: priority, whether it only grows, creation timestamp as the API server wrote it, name."""
+LeafRank = tuple[int, int, str, str]
+"""Inside a leaf: priority, pods beyond the minimum, creation timestamp as the API server wrote it, name."""
+BELOW_MINIMUM = -1
 
 
 class WaitingGang(NamedTuple, Generic[K]):
-    """A gang in a leaf queue. `asks`: what its minimum still needs."""
+    """A gang in a leaf queue. `asks`: what its minimum still needs, or its next pods beyond that."""
 
     key: K
     queue: str
@@ -523,8 +571,9 @@ class WaitingGang(NamedTuple, Generic[K]):
         return self.rank[0][2:]
 
 
-def leaf_rank(priority: int, only_grows: bool, created: str | None, name: str) -> LeafRank:
-    return -priority, only_grows, created or "", name
+def leaf_rank(priority: int, beyond: int, created: str | None, name: str) -> LeafRank:
+    """`beyond`: how many pods it has beyond its minimum, or `BELOW_MINIMUM`."""
+    return -priority, beyond, created or "", name
 
 
 _Rank = tuple[bool, bool, int, int, tuple[str, str], str]
@@ -567,6 +616,12 @@ class QueueOrder(Generic[K]):
         heappop(self._gangs[found.queue])
         self._refresh(found.queue)
         return found.key
+
+    def is_open(self, gang: WaitingGang[K]) -> bool:
+        """Whether another gang could come between two turns of this one: of another queue, or no less important."""
+        own = self._gangs.get(gang.queue) or []
+        is_next = bool(own) and own[0][0][0][0] <= gang.rank[0][0]
+        return is_next or any(others for queue, others in self._gangs.items() if queue != gang.queue)
 
     def _put(self, gang: WaitingGang[K]) -> None:
         self._count += 1

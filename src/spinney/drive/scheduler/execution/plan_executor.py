@@ -6,13 +6,14 @@ the state of the objects. Records are written and removed by compare-and-swap on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from spinney.api.builtin.pod import Pod
-from spinney.api.labels import CONSOLIDATE, EXPLANATION, PLACEMENT_SCORE, PLAN
+from spinney.api.labels import CONSOLIDATE, EXPLANATION, NODES, PLACEMENT_SCORE, PLAN
 from spinney.api.meta import ObjectMeta
 from spinney.core.scheduling.cycle.actions import EvictionTarget, PlanTask, TaskResult, TaskStatus
+from spinney.core.scheduling.gang.predecessors import noted
 from spinney.core.scheduling.plan import Plan, encode
 from spinney.core.scheduling.plan_records import PlanRecords
 from spinney.core.scheduling.reporting import WriteFailure, tells_failure
@@ -50,11 +51,10 @@ async def write_plan(
 
 
 async def remove_plan(
-    door: Door, group: ObjectMeta, version: str, records: PlanRecords, *, has_moved: bool = False
+    door: Door, group: ObjectMeta, version: str, records: PlanRecords, notes: Mapping[str, str | None] = {}
 ) -> Outcome:
-    """Remove the completed record that the PodGroup had at this version. `has_moved`: requested moves were made."""
-    asked: dict[str, str | None] = {CONSOLIDATE: None} if has_moved and CONSOLIDATE in group.annotations else {}
-    outcome = await _annotate(door, group, version, {**records.unseal(group), **asked})
+    """Remove the record that the PodGroup had at this version. `notes`: annotations that change with it."""
+    outcome = await _annotate(door, group, version, {**records.unseal(group), **notes})
     if isinstance(outcome, Written):
         records.dropped(group.uid)
     return outcome
@@ -176,11 +176,22 @@ class PlanExecutor:
             return TaskResult(TaskStatus.LATER, bound, failures + unreserved.failures)
         await yield_slot()
         newest = self._newest(plan_task.group, version, plan_task.plan)
-        has_moved = bool(plan_task.plan.moves)
-        outcome = await remove_plan(self._api_writer.door, plan_task.group, newest, self._records, has_moved=has_moved)
+        notes = self._notes(plan_task, bound)
+        outcome = await remove_plan(self._api_writer.door, plan_task.group, newest, self._records, notes)
         ended = await self._ended(outcome, plan_task.group)
         task_status = TaskStatus.FAILED if failures and ended.task_status is TaskStatus.DONE else ended.task_status
         return TaskResult(task_status, bound, failures + ended.failures)
+
+    def _notes(self, plan_task: PlanTask, bound: Collection[str]) -> dict[str, str | None]:
+        """Where the members are now; a request for moves is met once they are made."""
+        group, plan = plan_task.group, plan_task.plan
+        coming = {assignment.uid: assignment.node for assignment in plan.assignments if assignment.uid in bound}
+        notes: dict[str, str | None] = {}
+        if coming:
+            notes[NODES] = noted(self._views.pods_of((group.namespace, group.name)), coming, plan_task.awaited)
+        if plan.moves and CONSOLIDATE in group.annotations:
+            notes[CONSOLIDATE] = None
+        return notes
 
     async def _prepare(self, plan_task: PlanTask) -> VolumeBindingResult:
         """Bind volumes first. While no pod has a node, the loss of one assignment gives up all of them."""

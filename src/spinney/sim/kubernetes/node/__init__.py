@@ -1,0 +1,1 @@
+"""Real nodes in namespaces of their own: kubelet, containerd, kube-proxy and DNS beside a real control plane."""
