@@ -57,7 +57,7 @@ def kubeconfig_option(command: F) -> F:
         "--kubeconfig",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Cluster to look at. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
+        help="Cluster to read. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
     )
     return kubeconfig(context_option(command))
 

@@ -106,7 +106,7 @@ Examples:
 @cluster_options
 @webhook_options
 def webhook(kubeconfig: Path | None, config: Path | None, **options: Any) -> None:
-    """Fill in, judge and convert our kinds for an API server, over HTTPS."""
+    """Default, validate and convert our kinds for an API server, over HTTPS."""
     from spinney.cli.wiring.roles.runner import run_roles
 
     raise SystemExit(run_roles(["webhook"], kubeconfig, config, _webhook(options)))
@@ -177,7 +177,7 @@ Examples:
 )
 @cluster_options
 def dynamo(kubeconfig: Path | None, config: Path | None) -> None:
-    """Turn DynamoGraphDeployments into PodCliqueSets, and tell on them how they fare."""
+    """Turn DynamoGraphDeployments into PodCliqueSets, and report on their status."""
     from spinney.cli.wiring.roles.runner import run_roles
 
     raise SystemExit(run_roles(["dynamo"], kubeconfig, config))
@@ -206,7 +206,7 @@ Examples:
     help="Ask for the token in this file. Default: a new one, shown once, and none on loopback.",
 )
 def dashboard(kubeconfig: Path | None, config: Path | None, address: str, token_file: Path | None) -> None:
-    """Show the cluster in a browser: capacity, topologies, gangs, and why they wait. Only looks."""
+    """Show the cluster in a browser: capacity, topologies, gangs, and why they wait. Read-only."""
     from spinney.cli.wiring.roles.registry import DashboardOptions, address_of
     from spinney.cli.wiring.roles.runner import run_roles
     from spinney.whatif.inputs.operator_settings import ConfigurationError
@@ -235,7 +235,7 @@ Examples:
     "names",
     multiple=True,
     metavar="NAME",
-    help="Whose pods are judged; may be given several times. Default: kai-scheduler.",
+    help="Whose pods are checked; may be given several times. Default: kai-scheduler.",
 )
 @click.option("--events", is_flag=True, help="Write a Warning event on the object whose write broke an invariant.")
 def watchdog(kubeconfig: Path | None, config: Path | None, names: tuple[str, ...], events: bool) -> None:

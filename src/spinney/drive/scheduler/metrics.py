@@ -88,7 +88,7 @@ class Metrics:
         self._cycles = histogram("cycle_duration_seconds", "Time of a cycle", _SECONDS)
         self._decisions = histogram("decision_duration_seconds", "Time of a decision", _SECONDS, "outcome")
         self._scores = histogram("placement_score", "Scores of placements, 0 to 1", _SCORES)
-        self._conflicts = counter("plan_conflicts_total", "Plans that somebody else was quicker with")
+        self._conflicts = counter("plan_conflicts_total", "Plans that another client wrote first")
         self._refused = counter("refused_writes_total", "Writes for gangs that failed", "write", "code")
         self._rejected = counter("rejected_records_total", "Recorded plans that were not carried out, by why", "reason")
         registry.register(_Pending(pending, oldest))
