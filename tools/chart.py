@@ -149,7 +149,12 @@ def _values() -> str:
         "configuration": for_pods(DEFAULTS),
         "roles": {role: told | on_nodes for role, told in role_defaults().items()},
         "dashboard": {"expose": False, "tokenSecret": "", "certificateSecret": ""},
-        "metrics": {"services": False, "serviceMonitor": {"enabled": False, "labels": {}, "interval": "30s"}},
+        "metrics": {
+            "services": False,
+            "serviceMonitor": {"enabled": False, "labels": {}, "interval": "30s"},
+            "rules": {"enabled": False, "labels": {}},
+            "grafanaDashboard": {"enabled": False, "labels": {"grafana_dashboard": "1"}},
+        },
         "networkPolicy": {"enabled": False},
     }
     parts = ["# Written by tools/chart.py. Every value is described in values.schema.json and docs/install.md.\n"]

@@ -91,7 +91,7 @@ def test_k15_a_gang_that_is_placed_shows_where_with_the_score_of_each_group(page
     for row in groups.all():
         assert re.fullmatch(r"[01]\.\d\d", row.locator("td").last.inner_text())
     page.locator("section[aria-labelledby=pods] tbody a").first.click()
-    expect(page.get_by_role("heading", name="Offers")).to_be_visible()
+    expect(page.get_by_role("heading", name="Allocatable")).to_be_visible()
 
 
 def test_b5_topologies_are_told_with_levels_problems_and_users(page: Page) -> None:
@@ -305,4 +305,4 @@ def test_b5_what_is_not_there_is_said(stack: Spinney, visit: Callable[..., Visit
     for address in ("/gangs/default/nobody", "/nodes/nobody", "/nowhere"):
         answer = visited.page.goto(address)
         assert answer is not None and answer.status == 404
-        expect(visited.page.get_by_role("heading", name="Not there")).to_be_visible()
+        expect(visited.page.get_by_role("heading", name="Not found")).to_be_visible()

@@ -105,6 +105,8 @@ def test_b9_what_is_off_by_default_can_be_switched_on(helm: Helm) -> None:
         "dashboard.certificateSecret=pages-tls",
         "metrics.serviceMonitor.enabled=true",
         "networkPolicy.enabled=true",
+        "metrics.rules.enabled=true",
+        "metrics.grafanaDashboard.enabled=true",
     )
     more = set(found) - set(rendered(helm))
     roles = ("dashboard", "dynamo", "operator", "scheduler", "webhook")
@@ -112,8 +114,14 @@ def test_b9_what_is_off_by_default_can_be_switched_on(helm: Helm) -> None:
         ("Service", "spinney-dashboard"),
         ("ServiceMonitor", "spinney"),
         ("NetworkPolicy", "spinney"),
+        ("PrometheusRule", "spinney"),
+        ("ConfigMap", "spinney-grafana-dashboard"),
         *(("Service", f"spinney-{role}-metrics") for role in roles),
     }
+    alerts = yaml.safe_load((CHART / "monitoring" / "alerts.yaml").read_text())
+    assert found["PrometheusRule", "spinney"]["spec"] == alerts
+    shown = json.loads(found["ConfigMap", "spinney-grafana-dashboard"]["data"]["spinney.json"])
+    assert shown == json.loads((CHART / "monitoring" / "dashboard.json").read_text())
     pod = found["Deployment", "spinney-dashboard"]["spec"]["template"]["spec"]
     told = ["--token-file", "/etc/spinney-dashboard/token", "--cert-dir", "/etc/spinney-dashboard-certificate"]
     assert pod["containers"][0]["args"][-4:] == told

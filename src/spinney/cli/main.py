@@ -46,7 +46,11 @@ _COMMANDS = {
         "Replay a trace of gangs on described nodes in simulated time.",
     ),
     "validate": ("spinney.cli.commands.validate", "validate", "Say whether manifests would be admitted, and why not."),
-    "topology": ("spinney.cli.commands.topology", "topology", "Look at the topologies of a cluster and who uses them."),
+    "topology": (
+        "spinney.cli.commands.topology",
+        "topology",
+        "Show the topologies of a cluster, and the sets that use them.",
+    ),
     "run": ("spinney.cli.commands.run", "run", "Run a role against a cluster."),
     "manifests": ("spinney.cli.commands.manifests", "manifests", "Print the manifests that a cluster needs."),
     "uninstall": (

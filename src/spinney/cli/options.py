@@ -9,7 +9,8 @@ import difflib
 import os
 import shutil
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
@@ -56,7 +57,7 @@ def kubeconfig_option(command: F) -> F:
         "--kubeconfig",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Cluster to look at. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
+        help="Cluster to read. Default: KUBECONFIG, ~/.kube/config, or the cluster of this pod.",
     )
     return kubeconfig(context_option(command))
 
@@ -152,6 +153,35 @@ def screen() -> Screen:
     encoding = (getattr(sys.stdout, "encoding", None) or "ascii").lower().replace("-", "")
     color = is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return Screen(max(width, _NARROWEST), color, encoding.startswith("utf"))
+
+
+@contextmanager
+def elapsed(label: str, after_s: float = 2.0, every_s: float = 1.0) -> Iterator[None]:
+    """On a terminal: says on standard error how long the work of the block has taken, once it has taken long."""
+    import threading
+
+    if not sys.stderr.isatty():
+        yield
+        return
+    done, told = threading.Event(), threading.Event()
+
+    def tell() -> None:
+        passed_s = after_s
+        pause_s = after_s
+        while not done.wait(pause_s):
+            click.echo(f"\r{label}: {passed_s:.0f} s", nl=False, err=True)
+            told.set()
+            passed_s, pause_s = passed_s + every_s, every_s
+
+    thread = threading.Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        if told.is_set():
+            click.echo("\r\033[K", nl=False, err=True)
 
 
 def query_cluster(command: str, kubeconfig: Path | None, query: Callable[[ApiClient], Coroutine[Any, Any, T]]) -> T:

@@ -368,7 +368,7 @@ async def _nodes(client: ApiClient, names: set[str]) -> tuple[dict[str, Node | B
             return {name: there[name] for name in wanted if name in there}, []
         found = {name: await client.look_up(_NODES.ref(name), Node) for name in wanted}
     except Forbidden:
-        return {}, ["nodes may not be read: domains are those that pods were told when they were bound"]
+        return {}, ["nodes may not be read: domains are those written to pods when they were bound"]
     return {name: node for name, node in found.items() if node is not None}, []
 
 

@@ -397,7 +397,7 @@ def test_c8_without_the_right_to_read_nodes_domains_are_what_pods_were_told() ->
 
     found = run(main)
     assert found.gangs[0].members[0].domain == ("b0", "r0")
-    assert found.notes == ("nodes may not be read: domains are those that pods were told when they were bound",)
+    assert found.notes == ("nodes may not be read: domains are those written to pods when they were bound",)
 
 
 def test_an_object_without_pods_has_no_gang_yet() -> None:

@@ -73,8 +73,8 @@ def test_gangs_that_wait_come_first_with_their_reason_and_the_oldest_pod_without
     assert found.exit_code == 0, found.output
     assert [line.split() for line in found.output.splitlines()] == [
         ["NAMESPACE", "NAME", "STATE", "PODS", "QUEUE", "DOMAIN", "SCORE", "WAITING", "REASON"],
-        ["other", "c", "Unschedulable", "0/1", "research", "-", "-", "2h", "no", "quota"],
         ["ns", "b", "Unschedulable", "0/2", "research", "-", "-", "1h", "too", "large"],
+        ["other", "c", "Unschedulable", "0/1", "research", "-", "-", "2h", "no", "quota"],
         ["ns", "a", "Scheduled", "1/1", "research", "r7", "-", "-", "-"],
     ]
 

@@ -294,7 +294,7 @@ async def test_an_epoch_that_cannot_be_counted_up_is_told_and_nobody_leads_until
         await asyncio.sleep(60)
     assert not only.leads
     assert "leaseTransitions: found" in only.election.trouble()
-    assert only.election.trouble().startswith("nobody leads: ")
+    assert only.election.trouble().startswith("no process leads: ")
     assert len([each for each in logs if each["log_level"] == "warning"]) == 1
     server.lease = None
     await asyncio.sleep(5)
@@ -313,7 +313,7 @@ async def test_a_refused_lease_write_is_told_once_per_reason_and_is_not_ready_af
         await asyncio.sleep(1)
         assert only.election.trouble() == "", "it has only begun"
         await asyncio.sleep(60)
-        assert "nobody leads: " in only.election.trouble()
+        assert "no process leads: " in only.election.trouble()
         assert "422 leaseTransitions is no int32" in only.election.trouble()
         server.refuses = (403, "Forbidden", "not for you")
         await asyncio.sleep(60)
@@ -352,7 +352,7 @@ async def test_standing_by_is_ready_while_somebody_renews_and_not_when_nobody_do
         await asyncio.sleep(3)
     await first.kill()
     await asyncio.sleep(3 * LeaseSettings().duration_s)
-    assert second.election.trouble() == "nobody leads: it never leads"
+    assert second.election.trouble() == "no process leads: it never leads"
     await second.kill()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kube_apimachinery.times import seconds
 from spinney.cli.wiring.roles.metrics_server import metrics_text
 from spinney.sim.world import World
 from unit.operator.topologies import RACK
@@ -29,6 +30,10 @@ def test_k15_a_scheduler_tells_what_it_did_and_who_waits() -> None:
         assert found["kai_task_bind_latency_milliseconds_count"] == 2
         assert found["kai_placement_score_count"] == 1
         assert found['kai_pending_podgroups{reason="Unschedulable"}'] == 1
+        waiting = await world.get("PodGroup", "b")
+        assert waiting is not None
+        created = seconds(waiting["metadata"]["creationTimestamp"])
+        assert found["kai_pending_podgroup_oldest_timestamp_seconds"] == created
         assert found[f'kai_topology_largest_gang{{gpus="8",level="{RACK}",topology="tree"}}'] == 2
         assert found["kai_cycle_duration_seconds_count"] > 0
 

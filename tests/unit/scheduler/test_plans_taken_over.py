@@ -340,7 +340,7 @@ def test_inv7_a_pod_that_nobody_makes_anew_is_not_moved() -> None:
         return to_wait(await mine(world, 1), nodes[:1], moves=(Move(others["other-0"], nodes[1]),))
 
     settings = Settings(staleness_grace_s=-1, consolidate=Consolidate(max_moves=3))
-    _evicts_nobody(scene, "pod default/other-0 would be made anew by nobody", settings)
+    _evicts_nobody(scene, "pod default/other-0 would not be recreated", settings)
 
 
 @pytest.mark.parametrize("theirs", ["mid", "high"])

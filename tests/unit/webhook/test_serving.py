@@ -145,7 +145,7 @@ async def test_a_rule_that_fails_denies_and_says_that_the_mistake_is_ours(where:
         answer = response(await webhook.handle(call))
     assert (answer["uid"], answer["allowed"], answer["status"]["code"]) == ("u1", False, 500)
     assert answer["status"]["message"] == (
-        "Pod team/vast could not be judged: a rule of the Spinney webhook failed (ZeroDivisionError); "
+        "Pod team/vast could not be checked: a rule of the Spinney webhook failed (ZeroDivisionError); "
         "the mistake is Spinney's, and the log of the webhook has the trace"
     )
     (line,) = [one for one in logs if one["log_level"] == "error"]

@@ -15,6 +15,7 @@ from spinney.cli.options import (
     NO,
     UNREADABLE,
     chosen_context,
+    elapsed,
     kubeconfig_option,
     left_out,
     output_option,
@@ -72,7 +73,8 @@ def consolidate(
     if gang and gang.count("/") != 1:
         raise click.UsageError(f"'{gang}' is not NAMESPACE/PODGROUP, for example default/{gang.rpartition('/')[2]}")
     try:
-        found = asyncio.run(_survey_cluster(kubeconfig, gang, Consolidate(max_moves, max_loss), dry_run))
+        with elapsed("looking for moves"):
+            found = asyncio.run(_survey_cluster(kubeconfig, gang, Consolidate(max_moves, max_loss), dry_run))
     except (ClientError, OSError, ValueError) as error:
         stop("consolidate", str(error), UNREADABLE)
     _print(found, output)

@@ -49,7 +49,7 @@ right to read nodes and topologies it also says in which domains pods run.
     help="Of [KIND/]NAME. Default: that of the kubeconfig's context.",
 )
 @click.option(
-    "--kind", metavar="KIND", default="", help="Kind of the object, where several have that name. Default: look."
+    "--kind", metavar="KIND", default="", help="Kind of the object, where several have that name. Default: any."
 )
 @kubeconfig_option
 @output_option

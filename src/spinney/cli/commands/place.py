@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import click
 import msgspec
 
+from spinney.cli.options import elapsed
+
 if TYPE_CHECKING:
     from spinney.api.placement.result import Result
 
@@ -83,7 +85,8 @@ def _answered(document: Any) -> Result:
     from spinney.api.placement.reading import read_problem
     from spinney.core.placement.engine import place as decide
 
-    return decide(read_problem(document))
+    with elapsed("placing"):
+        return decide(read_problem(document))
 
 
 def _content(name: str) -> bytes:

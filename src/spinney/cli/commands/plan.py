@@ -18,6 +18,7 @@ from spinney.cli.options import (
     UNREADABLE,
     chosen_context,
     config_option,
+    elapsed,
     kubeconfig_option,
     left_out,
     manifests_option,
@@ -115,7 +116,7 @@ def plan(
     """
     if nodes is not None and kubeconfig is not None:
         raise click.UsageError("--nodes and --kubeconfig exclude each other: one cluster is asked about")
-    with _rarely_collecting():
+    with _rarely_collecting(), elapsed("planning"):
         result = _result(manifests, nodes, kubeconfig, copies, namespace, config)
     if output == "table":
         from spinney.cli.render.plan import shown

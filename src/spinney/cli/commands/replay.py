@@ -34,7 +34,7 @@ Examples:
 
 \b
 A setting is binpack or spread, with +consolidation (moves make room for a gang
-that fits nowhere) and +fifo (nobody overtakes whoever waits) where wanted.
+that fits nowhere) and +fifo (no gang overtakes one that waits) where wanted.
 A trace is CSV with arrival_s, gpus and duration_s or steps.
 Exit status: 0 when the replay ran, whatever was placed; 2 when a file, a rule
 or a setting cannot be used.

@@ -111,7 +111,7 @@ Examples:
 @cluster_options
 @webhook_options
 def webhook(kubeconfig: Path | None, config: Path | None, metrics_secure: bool, **options: Any) -> None:
-    """Fill in, judge and convert our kinds for an API server, over HTTPS."""
+    """Default, validate and convert our kinds for an API server, over HTTPS."""
     from spinney.cli.wiring.roles.runner import run_roles
 
     raise SystemExit(run_roles(["webhook"], kubeconfig, config, _webhook(options), metrics_secure=metrics_secure))
@@ -186,7 +186,7 @@ Examples:
 )
 @cluster_options
 def dynamo(kubeconfig: Path | None, config: Path | None, metrics_secure: bool) -> None:
-    """Turn DynamoGraphDeployments into PodCliqueSets, and tell on them how they fare."""
+    """Turn DynamoGraphDeployments into PodCliqueSets, and report on their status."""
     from spinney.cli.wiring.roles.runner import run_roles
 
     raise SystemExit(run_roles(["dynamo"], kubeconfig, config, metrics_secure=metrics_secure))
@@ -228,7 +228,7 @@ def dashboard(
     token_file: Path | None,
     cert_dir: Path | None,
 ) -> None:
-    """Show the cluster in a browser: capacity, topologies, gangs, and why they wait. Only looks."""
+    """Show the cluster in a browser: capacity, topologies, gangs, and why they wait. Read-only."""
     from spinney.cli.wiring.roles.registry import DashboardOptions, address_of
     from spinney.cli.wiring.roles.runner import run_roles
     from spinney.whatif.inputs.operator_settings import ConfigurationError
@@ -257,7 +257,7 @@ Examples:
     "names",
     multiple=True,
     metavar="NAME",
-    help="Whose pods are judged; may be given several times. Default: kai-scheduler.",
+    help="Whose pods are checked; may be given several times. Default: kai-scheduler.",
 )
 @click.option("--events", is_flag=True, help="Write a Warning event on the object whose write broke an invariant.")
 def watchdog(

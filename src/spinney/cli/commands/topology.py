@@ -54,7 +54,7 @@ def _sources(command: F) -> F:
 
 @click.group(cls=CommandGroup)
 def topology() -> None:
-    """Look at the topologies of a cluster; nothing is changed."""
+    """Show and check the topologies of a cluster; nothing is changed."""
 
 
 @topology.command(
@@ -98,8 +98,8 @@ Examples:
 
 \b
 Of the bar, full cells are used, dots are free, and crosses are on nodes that
-are cordoned or not ready. A domain without the resource of the heading is told
-by what it has most of, named behind its figures. Nodes that lack a key of the topology are in none of
+are cordoned or not ready. A domain without the resource of the heading shows
+what it has most of, named behind its figures. Nodes that lack a key of the topology are in none of
 its domains and are listed below the tree.
 
 \b

@@ -14,7 +14,7 @@ from spinney.cli.options import consolidation_options, strategy_options
     epilog="""\b
 Examples:
   spinney demo
-  spinney demo --keep        # then look around with kubectl and in the browser
+  spinney demo --keep        # then explore it with kubectl and in the browser
 
 \b
 What it applies is in examples/demo. Nothing is left behind without --keep, and
@@ -26,7 +26,7 @@ the kubeconfig cannot be written, 3 when the stack did not start, 130 when it wa
 interrupted before the end.
 """,
 )
-@click.option("--keep", is_flag=True, help="Leave the stack running at the end and say how to look at it.")
+@click.option("--keep", is_flag=True, help="Leave the stack running at the end and say how to inspect it.")
 @click.option(
     "--kubeconfig",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -56,7 +56,7 @@ Examples:
   spinney up --real                              # on a real kube-apiserver and etcd
   sudo spinney up --real --kubelet 2 --image app.tar   # two nodes that run containers
   spinney up --cpu-strategy spread               # GPU gangs close together, others evenly
-  spinney up --dashboard-port 0                  # pages on a free port; "ready" tells which
+  spinney up --dashboard-port 0                  # pages on a free port; printed after "ready"
 """,
 )
 @click.option(
@@ -111,7 +111,7 @@ Examples:
     flag_value=1,
     default=None,
     metavar="[COUNT]",
-    help="Nodes that really run containers, one unless told: kubelet and containerd in namespaces of their own. Needs "
+    help="Nodes that really run containers, one by default: kubelet and containerd in namespaces of their own. Needs "
     "--real, Linux and root. They reach nothing outside: images come from --image.",
 )
 @click.option(

@@ -110,7 +110,7 @@ Exit status: 0 all admitted, 1 some refused, 2 usage, files or configuration.
     "--kubeconfig",
     type=click.Path(path_type=Path),
     metavar="F",
-    help="Look at this cluster: its topologies, and the objects that the manifests would change.",
+    help="Read this cluster: its topologies, and the objects that the manifests would change.",
 )
 @context_option
 @config_option

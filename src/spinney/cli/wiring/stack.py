@@ -49,6 +49,8 @@ from spinney.whatif.inputs.operator_settings import (
 )
 
 _CHECK_INTERVAL_S = 0.5
+_MANY_NODES = 500
+"""With so many the start takes longer than people wait without a word."""
 
 
 @asynccontextmanager
@@ -169,6 +171,7 @@ async def _up(
     configuration: OperatorConfiguration,
 ) -> None:
     started = time.monotonic()
+    announce_start(len(nodes))
     async with server as api:
         await api.judged()
         controllers = [*(_NOT_UPSTREAM if options.real else ALL), *(THIRD_PARTY if options.third_party else ())]
@@ -184,6 +187,11 @@ async def _up(
             async with dashboard(api.as_role("dashboard"), pages, configuration, metrics) as page:
                 _announce(options, api, len(nodes) + options.kubelets, applied, time.monotonic() - started, page)
                 await asyncio.get_running_loop().create_future()
+
+
+def announce_start(nodes: int) -> None:
+    if nodes >= _MANY_NODES:
+        click.echo(f"spinney up: starting with {nodes} nodes; a line with 'ready' follows", err=True)
 
 
 async def _apply(transport: Transport, manifests: list[Manifest]) -> int:

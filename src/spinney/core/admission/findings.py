@@ -45,7 +45,7 @@ class Findings:
         return (*unique, _MORE) if self.is_full else unique
 
 
-_MORE = invalid("<object>", OMITTED, "too many errors; correct those that are told to see the others")
+_MORE = invalid("<object>", OMITTED, "too many errors: correct these to see the others")
 
 
 def choice(names: Collection[str]) -> str:

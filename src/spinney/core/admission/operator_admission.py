@@ -69,7 +69,7 @@ class OperatorAdmission:
         try:
             return Verdict() if _is_leaving(request) else self._judged(request, lookup)
         except RecursionError:
-            return Verdict(False, message="the object is nested too deeply to be judged", code=400)
+            return Verdict(False, message="the object is nested too deeply to be checked", code=400)
 
     def _judged(self, request: AdmissionRequest, lookup: Lookup) -> Verdict:
         found = Findings()

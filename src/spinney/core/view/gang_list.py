@@ -104,7 +104,7 @@ def workload_of(group: PodGroup) -> str:
 
 def urgency(row: GangRow) -> tuple[bool, str, str, str]:
     """Those that wait first, oldest first."""
-    return not row.waits, row.waits_since or row.created, row.namespace, row.name
+    return not row.waits, row.created, row.namespace, row.name
 
 
 SORTABLE: dict[str, Callable[[GangRow], Any]] = {

@@ -197,7 +197,7 @@ class Election:
             return self._problem or f"{self._ref}: was not read yet"
         if self._clock.monotonic() <= self._led_until + self._lease_settings.duration_s:
             return ""
-        return f"nobody leads: {self._problem or f'{self._ref} is held by nobody who renews it'}"
+        return f"no process leads: {self._problem or f'{self._ref} is held by a process that does not renew it'}"
 
     # One term
 
@@ -310,7 +310,7 @@ class Election:
     def _settled(self, problem: str) -> None:
         """Log a problem that prevents any leader once, and again when it becomes another problem."""
         if problem and problem != self._problem:
-            _log.warning("election: nobody can lead", lease=str(self._ref), problem=problem)
+            _log.warning("election: no process can lead", lease=str(self._ref), problem=problem)
         self._problem = problem
 
     def _uncountable(self, lease: _Lease | None) -> str:

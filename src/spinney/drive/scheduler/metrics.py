@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily, Metric, UnknownMetricFamily
 from prometheus_client.registry import Collector
 
+from kube_apimachinery.times import seconds
 from spinney.api.labels import GPU_RESOURCE
 from spinney.api.placement.problem import NodeFilter, Toleration
 from spinney.core.inventory.counts import Shape
@@ -49,13 +50,16 @@ class _Counts(Collector):
 
 
 class Metrics:
-    """`inventory` (None: not known yet), `pending` (gangs by reported state) and `queues` are read at a scrape."""
+    """`inventory` (None: not known yet), `pending` (gangs by reported state), `queues` and `oldest` (when the oldest
+    pending gang was created) are read at a scrape.
+    """
 
     def __init__(
         self,
         inventory: Callable[[], Inventory | None],
         pending: Callable[[], Mapping[str, int]] = dict,
         queues: Callable[[], Mapping[str, QueueFigures]] = dict,
+        oldest: Callable[[], str] = str,
     ) -> None:
         self.registry = registry = CollectorRegistry()
 
@@ -84,10 +88,10 @@ class Metrics:
         self._cycles = histogram("cycle_duration_seconds", "Time of a cycle", _SECONDS)
         self._decisions = histogram("decision_duration_seconds", "Time of a decision", _SECONDS, "outcome")
         self._scores = histogram("placement_score", "Scores of placements, 0 to 1", _SCORES)
-        self._conflicts = counter("plan_conflicts_total", "Plans that somebody else was quicker with")
+        self._conflicts = counter("plan_conflicts_total", "Plans that another client wrote first")
         self._refused = counter("refused_writes_total", "Writes for gangs that failed", "write", "code")
         self._rejected = counter("rejected_records_total", "Recorded plans that were not carried out, by why", "reason")
-        registry.register(_Pending(pending))
+        registry.register(_Pending(pending, oldest))
         registry.register(CapacityCollector(inventory))
         registry.register(QueueCollector(queues, NAMESPACE))
 
@@ -137,19 +141,28 @@ class Metrics:
 
 
 class _Pending(Collector):
-    """Pending gangs by state."""
+    """Pending gangs by state, and the creation of the oldest one."""
 
-    def __init__(self, pending: Callable[[], Mapping[str, int]]) -> None:
+    def __init__(self, pending: Callable[[], Mapping[str, int]], oldest: Callable[[], str]) -> None:
         self._pending = pending
+        self._oldest = oldest
 
     def describe(self) -> Iterable[Metric]:
-        return [self._family()]
+        return [self._family(), self._oldest_family()]
 
     def collect(self) -> Iterable[Metric]:
         family = self._family()
         for reason, gangs in sorted(self._pending().items()):
             family.add_metric([reason], gangs)
         yield family
+        family = self._oldest_family()
+        if created := self._oldest():
+            family.add_metric([], seconds(created))
+        yield family
+
+    def _oldest_family(self) -> UnknownMetricFamily:
+        text = "When the oldest gang that waits without a bound pod was created"
+        return UnknownMetricFamily(f"{NAMESPACE}_pending_podgroup_oldest_timestamp_seconds", text)
 
     def _family(self) -> UnknownMetricFamily:
         return UnknownMetricFamily(f"{NAMESPACE}_pending_podgroups", "Gangs that wait, by state", labels=["reason"])

@@ -89,7 +89,12 @@ class Scheduler:
         self._ungrouped_timers: set[Key] = set()
         self.session = Session(settings, clock)
         cluster, scheduling_queue = self.session.cluster, self.session.scheduling_queue
-        self.metrics = Metrics(lambda: cluster.inventory, scheduling_queue.states, self.session.queue_figures)
+        self.metrics = Metrics(
+            lambda: cluster.inventory,
+            scheduling_queue.states,
+            self.session.queue_figures,
+            scheduling_queue.oldest_pending,
+        )
 
     async def run(self) -> None:
         """Run until cancelled. Raises `LeadershipLost` when another scheduler has taken over."""

@@ -98,7 +98,7 @@ def charts(samples: Sequence[Sample], hours: int) -> tuple[Chart, ...]:
     return (
         _chart(f"{last.unit}s used", f"of {last.total}", runs, since_s, lambda one: one.used, last.total),
         _chart("Gangs waiting", "", runs, since_s, lambda one: one.waiting, 0),
-        _chart("Fragmentation", "% of what is free is on nodes in part use", runs, since_s, _fragmented, 100),
+        _chart("Fragmentation", "% of the free ones are on nodes in partial use", runs, since_s, _fragmented, 100),
     )
 
 

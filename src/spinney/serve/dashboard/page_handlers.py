@@ -174,7 +174,7 @@ def gang_key(text: str) -> Key | None:
 
 
 def missing(kind: str, name: str) -> PageContent:
-    return PageContent("Not there", "missing.html", lambda: {"kind": kind, "name": name}, status=404)
+    return PageContent("Not found", "missing.html", lambda: {"kind": kind, "name": name}, status=404)
 
 
 MOST_BYTES = 256 * 1024

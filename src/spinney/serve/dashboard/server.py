@@ -123,8 +123,8 @@ class _Site:
 
     async def failed(self, request: Request, error: Exception) -> Response:
         """By our own fault; the log has the rest."""
-        _log.error("a page failed by our own fault", page=request.url.path, exc_info=error)
-        return PlainTextResponse("this page failed by our own fault; the log says why\n", 500)
+        _log.error("a page failed by an internal error", page=request.url.path, exc_info=error)
+        return PlainTextResponse("this page failed: an internal error; the log says why\n", 500)
 
     async def _shown(self, request: Request, shown: PageContent, live: bool = False) -> Response:
         built = shown.build()

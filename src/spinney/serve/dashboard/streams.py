@@ -62,7 +62,7 @@ class Streams:
         try:
             return await self._model.refresh()
         except Exception as error:
-            _log.error("pages failed to follow the cluster by our own fault", exc_info=error)
+            _log.error("pages failed to follow the cluster by an internal error", exc_info=error)
             await asyncio.sleep(QUIET_S)
             return False
 

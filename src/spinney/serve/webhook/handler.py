@@ -333,7 +333,7 @@ class Webhook:
         )
         cause = type(error.__cause__ or error).__name__
         message = (
-            f"{request.kind} {shown} could not be judged: a rule of the Spinney webhook failed ({cause}); "
+            f"{request.kind} {shown} could not be checked: a rule of the Spinney webhook failed ({cause}); "
             "the mistake is Spinney's, and the log of the webhook has the trace"
         )
         return Verdict(False, message=message, code=500)

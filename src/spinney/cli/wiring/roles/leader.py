@@ -39,7 +39,7 @@ Work = Callable[[Elect], Awaitable[None]]
 """Asks to be elected when it is prepared, and writes nothing before. Without an election it is elected at once."""
 
 QUICK = LeaseSettings(duration_s=5, renew_deadline_s=4.0, retry_s=1.25)
-"""Nothing goes on while nobody leads: a killed leader is replaced within the duration, for four requests in five
+"""Nothing goes on while no process leads: a killed leader is replaced within the duration, for four requests in five
 seconds at rest.
 """
 STEADY_S = 60.0

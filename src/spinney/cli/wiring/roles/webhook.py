@@ -182,7 +182,7 @@ class SecretStore:
         try:
             written(await self._door.merge_patch(self._ref, body, self._read_as))
         except Conflict as error:
-            raise OutpacedError(f"{self._ref} was changed by somebody else") from error
+            raise OutpacedError(f"{self._ref} was changed by another client") from error
 
 
 def _encoded(authorities: Authorities) -> str:

@@ -82,7 +82,7 @@ class DynamoAdmission:
         except ConversionError as error:
             return Verdict(False, message=str(error), code=400)
         except RecursionError:
-            return Verdict(False, message="the object is nested too deeply to be judged", code=400)
+            return Verdict(False, message="the object is nested too deeply to be checked", code=400)
         found = Findings()
         found.refuse_all(self._errors(request, stored, old, lookup))
         warnings = tuple(change_warnings(stored, old)) if request.operation == "UPDATE" else ()

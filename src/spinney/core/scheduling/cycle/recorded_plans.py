@@ -134,7 +134,7 @@ class PlanReview:
         parting = self._session.reclaim(reading).parting(other.reading.queue) if is_reclaimed else ""
         if is_victim and self._min_runtime.is_protected(other, parting):
             return f"{name} has run too short a time for its queue"
-        return "" if is_victim or pod.metadata.controller is not None else f"{name} would be made anew by nobody"
+        return "" if is_victim or pod.metadata.controller is not None else f"{name} would not be recreated"
 
     def _too_many(self, entry: QueuedGang, plan: Plan) -> str:
         """Pods are moved only for a gang that is allowed to move them."""

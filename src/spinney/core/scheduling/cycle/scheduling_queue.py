@@ -474,6 +474,15 @@ class SchedulingQueue:
         """The number of pending gangs by the state that was last reported."""
         return Counter(entry.reported or "Undecided" for entry in map(self.entries.__getitem__, self.pending))
 
+    def oldest_pending(self) -> str:
+        """When the oldest pending gang was created, of those without a bound pod; empty: there is none."""
+        waiting = [
+            entry.group.metadata.creation_timestamp
+            for entry in map(self.entries.__getitem__, self.pending)
+            if entry.group is not None and not (entry.reading is not None and entry.reading.gang.running)
+        ]
+        return min(filter(None, waiting), default="")
+
     # Ties
 
     def set_base(self, entry: QueuedGang, base: str) -> None:
