@@ -131,6 +131,69 @@ def test_b1_a_plan_against_a_running_stack_says_what_then_happens(options: tuple
                 until([], partial(_left, stack, name), f"pods of {name}")
 
 
+def shared_queue(name: str, quota: int) -> Json:
+    shares: Json = {each: {"quota": -1, "limit": -1} for each in ("cpu", "memory")}
+    shares["gpu"] = {"quota": quota, "overQuotaWeight": 1, "limit": -1}
+    kind = {"apiVersion": "scheduling.run.ai/v2", "kind": "Queue"}
+    return {**kind, "metadata": {"name": name}, "spec": {"resources": shares}}
+
+
+def whole_hosts(name: str, queue: str, pods: int) -> list[Json]:
+    """A gang of pods that take a host each."""
+    container = {"name": "main", "image": "example.com/work:1", "resources": {"limits": {"nvidia.com/gpu": "8"}}}
+    spec = {"schedulerName": "kai-scheduler", "containers": [container]}
+    notes = {"pod-group-name": name, "kai.scheduler/skip-podgrouper": "true"}
+    made: list[Json] = [
+        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": f"{name}-{at}", "annotations": notes}, "spec": spec}
+        for at in range(pods)
+    ]
+    kind = {"apiVersion": "scheduling.run.ai/v2alpha2", "kind": "PodGroup", "metadata": {"name": name}}
+    return [*made, {**kind, "spec": {"minMember": pods, "queue": queue}}]
+
+
+def bound(stack: Spinney) -> set[str]:
+    found = stack.get("pods", "-n", "default")["items"]
+    return {pod["metadata"]["name"] for pod in found if pod["spec"].get("nodeName")}
+
+
+def told(stack: Spinney, gang: str, about: str) -> list[str]:
+    """What a gang is told about something."""
+    found = asyncio.run(looked(stack, lambda client: read_explanation(client, "default", gang, "PodGroup")))
+    return [line for line in found.gangs[0].lines if about in line]
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("options", [(), pytest.param(("--real",), marks=pytest.mark.real)], ids=["embedded", "real"])
+def test_q9_a_plan_says_which_pods_of_which_queue_are_reclaimed_and_they_are(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    """Sixteen hosts of which queue a holds all; b is promised half of them, and asks for more at first."""
+    refusal = "Queue b takes nothing from other queues: it would hold 80 GPUs of a fair share of 64 GPUs"
+    (tmp_path / "nodes.yaml").write_text(NODES)
+    ports = ("--port", "0", "--dashboard-port", "0")
+    kubectl = find_or_build_assets().kubectl
+    with spinney(tmp_path, *options, *ports, "--nodes", str(tmp_path / "nodes.yaml"), kubectl=kubectl) as stack:
+        stack.ready()
+        applied(stack, [shared_queue("a", 64), shared_queue("b", 64)])
+        for number in range(4):
+            applied(stack, whole_hosts(f"a{number}", "a", 4))
+            until(4 * (number + 1), lambda: len(bound(stack)), f"gang a{number} runs")
+        before = bound(stack)
+        [large] = planned(stack, whole_hosts("b1", "b", 10)).gangs
+        applied(stack, whole_hosts("b1", "b", 10))
+        [line] = [line for line in large.explained.lines if refusal in line]
+        until([line], partial(told, stack, "b1", refusal), "gang b1 is told what was foretold")
+        assert not large.fits and not large.victims
+        taker = whole_hosts("b0", "b", 6)
+        [gang] = planned(stack, taker).gangs
+        assert gang.fits and {victim.queue for victim in gang.victims} == {"a"}
+        applied(stack, taker)
+        left = before - {victim.pod.partition("/")[2] for victim in gang.victims}
+        until(left | {f"b0-{at}" for at in range(6)}, partial(bound, stack), "b has what is its")
+        events = stack.get("events", "-n", "default")["items"]
+        assert {victim.why for victim in gang.victims} <= {each["message"] for each in events}
+
+
 def until(expected: Any, look: Callable[[], Any], what: str) -> None:
     """Until it is so; if it never is, what there is instead is told."""
     seen: list[Any] = []

@@ -47,3 +47,18 @@ def test_k16_a_queue_says_what_its_gangs_ask_for_and_hold_and_its_parent_adds_up
     says(hall, root, {"requested": amounts(16), "allocated": amounts(16), "allocatedNonPreemptible": amounts(0)})
     hall.remove("pods", *hall.bound())
     says(hall, root, {"requested": amounts(0), "allocated": amounts(0)})
+
+
+def test_q8_a_queue_says_its_share_what_it_asks_for_and_what_it_has_borrowed(hall: Hall) -> None:
+    hall.build(tree(hosts=2))
+    lends, borrows = (f"{hall.namespace}-{name}" for name in ("lends", "borrows"))
+    for name in (lends, borrows):
+        made = queue(name)
+        made["spec"]["resources"]["gpu"] = {"quota": 8, "overQuotaWeight": 1, "limit": -1}
+        hall.make(made)
+    hall.make(podgroup("a", 2, queue=borrows), *pods("a", 2))
+    hall.running("a", 2)
+    says(hall, borrows, {"fairShare": amounts(16), "asked": amounts(16), "borrowed": amounts(8)})
+    hall.make(podgroup("b", 3, queue=lends), *pods("b", 3))
+    says(hall, borrows, {"fairShare": amounts(8), "asked": amounts(16), "borrowed": amounts(8)})
+    says(hall, lends, {"fairShare": amounts(8), "asked": amounts(24), "borrowed": None})

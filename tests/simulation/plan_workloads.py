@@ -56,7 +56,7 @@ def shared_queues(dice: Random) -> list[Json]:
 
 def borrowing(dice: Random, gpus: int) -> Json:
     """Gangs of one pod each that take most of so many GPUs for one queue."""
-    size = dice.choice([1, 2, 4])
+    size = dice.choice([2, 4, 4])
     metadata = {"name": "filler", "labels": {"kai.scheduler/queue": dice.choice(SHARED)}}
     spec: Json = {"replicas": gpus * dice.choice([70, 90, 100]) // 100 // size, "template": _template(dice, size)}
     spec["template"]["spec"].pop("nodeSelector", None)

@@ -29,3 +29,20 @@ def test_the_seeds_hold_what_they_promise() -> None:
     assert {"fits", "no", "partly", "refused"} <= set(words.replace(",", " ").split())
     assert "grows" in words
     assert figures["evictions"] > 0
+
+
+SHARED_SEEDS = range(12)
+
+
+@pytest.mark.parametrize("seed", SHARED_SEEDS)
+def test_q9_a_plan_says_what_then_happens_where_queues_lend_and_borrow(seed: int) -> None:
+    """Also which pods of which queue are reclaimed, and the figures that they are told with."""
+    trial = play(seed, 6, shared=True)
+    assert trial.different == []
+
+
+def test_q9_the_seeds_hold_reclaims() -> None:
+    figures: Counter[str] = Counter()
+    for seed in (0, 8):
+        figures += play(seed, 6, shared=True).figures
+    assert figures["reclaims"] > 0

@@ -19,6 +19,7 @@ from spinney.api.kinds.dynamographdeployment import DynamoGraphDeployment
 from spinney.api.kinds.podcliqueset import PodCliqueSet
 from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup
+from spinney.api.kinds.queue import Queue
 from spinney.api.labels import (
     APP_PART_OF,
     DYNAMO_GRAPH_DEPLOYMENT,
@@ -35,12 +36,14 @@ from spinney.core.view.best_score import with_best_score
 from spinney.core.view.explanation import GangExplanation, Levels, WorkloadExplanation, explain_gang, lone_pod
 from spinney.core.view.gang_list import GangRow, row_of
 from spinney.core.view.mistakes import by_workload, explain_mistake, is_mistaken, mistake_row
+from spinney.core.view.queue_list import QueueRow, queue_rows, with_those_above
 from spinney.core.view.tree import natural
 from spinney.drive.client.api import ApiClient, Listing, Selection
 from spinney.drive.client.codec import Broken
 from spinney.drive.client.errors import ConfigError, Forbidden, NotFound, Undecodable
 from spinney.drive.client.informers.unreadable import Complaint
 from spinney.drive.client.paths import ResourcePath
+from spinney.drive.scheduler.caches import QUEUES
 
 _SHORT = {
     "pcs": "podcliqueset",
@@ -237,7 +240,19 @@ async def read_explanation(client: ApiClient, namespace: str, name: str, kind: s
     gangs = await _with_best_scores(client, cases, [explain_gang(*case, known, levels) for case in cases])
     paused = not any(gang.members for gang in gangs) and await _is_suspended(client, found, namespace, name)
     ordered = sorted(gangs, key=lambda gang: natural(gang.name))
-    return WorkloadExplanation(found, namespace, name, tuple(ordered), tuple(notes), suspended=paused)
+    queues = await _queues_of(client, {gang.queue for gang in ordered if gang.waits})
+    return WorkloadExplanation(found, namespace, name, tuple(ordered), tuple(notes), paused, queues)
+
+
+async def _queues_of(client: ApiClient, names: Collection[str]) -> tuple[QueueRow, ...]:
+    """These queues and those above them that bound anything, if they may be read; none if nothing is bounded."""
+    try:
+        found = (await client.list(Selection(QUEUES), Queue)).items if names else []
+    except (NotFound, Forbidden):
+        return ()
+    rows = with_those_above(queue_rows(found), names)
+    is_bounded = any(row.is_bounded for row in rows)
+    return tuple([row for row in rows if is_bounded and (row.is_bounded or row.name in names)])
 
 
 @dataclass(frozen=True, slots=True)

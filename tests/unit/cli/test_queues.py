@@ -137,3 +137,41 @@ def test_q8_watching_prints_tables_only(monkeypatch: pytest.MonkeyPatch) -> None
 
     monkeypatch.setattr(time, "sleep", stop)
     assert run_on(monkeypatch, cluster(), "queues", "-w").output.count("research") == 2
+
+
+def waiting(queue: str) -> dict[str, list[Json]]:
+    said = [{"type": "UnschedulableOnNodePool", "status": "True", "message": "no room", "transitionID": "1"}]
+    group = {
+        "apiVersion": "scheduling.run.ai/v2alpha2",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "ns"},
+        "spec": {"queue": queue},
+        "status": {"schedulingConditions": said},
+    }
+    metadata = {"name": "g-0", "namespace": "ns", "annotations": {"pod-group-name": "g"}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [{"name": "c"}]}}
+    return {"podgroups": [group], "pods": [pod]}
+
+
+def test_q8_a_gang_that_waits_is_explained_with_its_queues_as_bars(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = cluster() | waiting("below")
+    lines = run_on(monkeypatch, there, "explain", "ns/g").stdout.splitlines()
+    at = next(number for number, line in enumerate(lines) if line.startswith("  QUEUE"))
+    assert [line.rstrip() for line in lines[at + 2 : at + 5]] == [
+        "    research   [############==|===......]   24     20      16      32      -",
+        "      below    [                        ]   0      0       0       0       -",
+        "  # used, = of it borrowed, . asked for, | fair share",
+    ]
+    found = json.loads(run_on(monkeypatch, there, "explain", "ns/g", "-o", "json").stdout)
+    assert [each["name"] for each in found["queues"]] == ["root", "research", "below"]
+
+
+def test_q8_queues_that_bound_nothing_or_may_not_be_read_are_left_out_of_an_explanation(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    free = queue("free", quota=-1)
+    for resource in free["spec"]["resources"].values():
+        resource.update(quota=-1, limit=-1)
+    for there in (waiting("free") | {"queues": [free]}, waiting("free") | {"queues": []}):
+        found = run_on(monkeypatch, there, "explain", "ns/g")
+        assert (found.exit_code, "QUEUE" in found.stdout) == (0, False)

@@ -17,6 +17,7 @@ from spinney.sim.replay.simulation import (
     Moved,
     MoveSettings,
     Outcome,
+    Reclaimed,
     ReplayInputs,
     Started,
     replay,
@@ -73,6 +74,7 @@ class Book:
         self._runs = {arrival.job.name: arrival for arrival in stage.schedule.arrivals}
         self._seats: dict[str, list[str]] = {}
         self._began: dict[str, int] = {}
+        self._ran_s: Counter[str] = Counter()  # before they were reclaimed
         self._shifted: Counter[str] = Counter()
         self._unsettled: set[str] = set()
         self._times: Counter[str] = Counter()
@@ -91,7 +93,7 @@ class Book:
             self.broken.append("something is still held at the end")
         return self.broken
 
-    def _enter(self, entry: Started | Moved | Left) -> None:
+    def _enter(self, entry: Started | Moved | Reclaimed | Left) -> None:
         name, now_s = entry.gang, entry.at_s
         if not isinstance(entry, Moved):
             self._settle()
@@ -112,10 +114,15 @@ class Book:
                 self._take(name, [entry.target], 1)
                 self._shifted[name] = 1
                 self._unsettled.add(name)
+            case Reclaimed():
+                self._times[name] -= 1
+                self._take(name, self._seats.pop(name), -1)
+                self._ran_s[name] += now_s - self._began[name]
+                self._shifted[name] = 1
             case Left():
                 self._times[name] += 1
                 self._take(name, self._seats.pop(name), -1)
-                runs_s = now_s - self._began[name]
+                runs_s = self._ran_s[name] + now_s - self._began[name]
                 wanted = self._runs[name].runs_s
                 if runs_s < wanted or (runs_s != wanted and not self._shifted[name]):
                     self.broken.append(f"{name} ran {runs_s} s, not {wanted}")

@@ -12,6 +12,7 @@ from spinney.drive.scheduler import reason_refresh
 from spinney.sim.world import World
 from unit.operator.topologies import RACK
 from unit.scheduler.scheduler_world import in_world, pod, podgroup, pods, said
+from unit.scheduler.test_queue_shares import FOUR_HOSTS, hosts, queue
 
 Json = dict[str, Any]
 
@@ -71,3 +72,17 @@ def test_k15_nothing_is_written_while_nothing_changes_and_many_gangs_have_their_
         assert [holds(await explained(world, name)) for name in names] == [[0]] * 5
 
     in_world(scenario)
+
+
+def test_q8_a_reason_has_the_fair_share_of_now_though_nothing_but_demand_has_changed() -> None:
+    async def scenario(world: World) -> None:
+        await world.apply([queue("a", 8), queue("b", 8), *hosts(["a1", "a2", "a3", "a4"], "a")])
+        await asyncio.sleep(30)
+        await world.apply(hosts(["a5"], "a"))
+        await asyncio.sleep(30)
+        assert "takes nothing" not in await said(world, "a5"), "nobody else asks"
+        await world.apply([podgroup("b1", 5, queue="b"), *pods("b1", 5)])
+        await asyncio.sleep(30)
+        assert "Gangs of queue b come first" in await said(world, "a5")
+
+    in_world(scenario, nodes=FOUR_HOSTS)

@@ -37,7 +37,8 @@ Examples:
 Exit status: 0 when there was something to explain, 1 when there is no such
 object or it has no gang yet, 2 when the cluster or that object cannot be read.
 Needed: to list pods and podgroups.scheduling.run.ai in the namespace; with the
-right to read nodes and topologies it also says in which domains pods run.
+right to read nodes and topologies it also says in which domains pods run, and
+with that to list queues what the queues of gangs that wait hold and should have.
 """,
 )
 @click.argument("workload", metavar="NAMESPACE/NAME|[KIND/]NAME")

@@ -48,6 +48,9 @@ or a setting cannot be used.
 @click.option(
     "--setting", "settings", multiple=True, metavar="NAME", help="May be given several times. Default: binpack, spread."
 )
+@click.option(
+    "--queues", type=_FILE, metavar="FILE", help="Queues; the trace's virtual_cluster says in which one a gang is."
+)
 @click.option("--limit", type=click.IntRange(1), metavar="N", help="Only the first N arrivals.")
 @click.option(
     "--load",
@@ -80,7 +83,11 @@ or a setting cannot be used.
     help="Seconds between searches for moves.",
 )
 @click.option(
-    "--move-cost", type=click.IntRange(0), default=300, show_default=True, help="Seconds that a moved gang runs longer."
+    "--move-cost",
+    type=click.IntRange(0),
+    default=300,
+    show_default=True,
+    help="Seconds that a moved gang runs longer, or a reclaimed one.",
 )
 @click.option("--seed", type=int, default=0, show_default=True, help="For traces that say nothing about time.")
 @click.option(
@@ -91,6 +98,7 @@ def replay(
     trace: Path,
     nodes: Path,
     topology: Path | None,
+    queues: Path | None,
     settings: tuple[str, ...],
     plots: Path | None,
     output: str,
@@ -102,9 +110,9 @@ def replay(
     """
     if options["load"] is not None and options["stretch"] is not None:
         raise click.UsageError("--load and --seconds-per-step exclude each other: each says how long gangs run")
-    if [trace, nodes, topology].count(Path("-")) > 1:
-        raise click.UsageError("only one of TRACE, --nodes and --topology can be standard input")
-    inputs, chosen = _read(trace, nodes, topology, settings, **options)
+    if [trace, nodes, topology, queues].count(Path("-")) > 1:
+        raise click.UsageError("only one of TRACE, --nodes, --topology and --queues can be standard input")
+    inputs, chosen = _read(trace, nodes, topology, queues, settings, **options)
     found = _run(inputs, chosen)
     if plots is not None:
         _write_plots(plots, inputs, found)
@@ -115,6 +123,7 @@ def _read(
     trace: Path,
     nodes: Path,
     topology: Path | None,
+    queues: Path | None,
     settings: tuple[str, ...],
     *,
     resource: str,
@@ -131,6 +140,7 @@ def _read(
     from spinney.sim.replay.cluster import read_hosts, read_levels
     from spinney.sim.replay.gang_shapes import RuleError
     from spinney.sim.replay.occupancy import DEFAULT_SETTINGS, SettingError, read_settings
+    from spinney.sim.replay.queues import read_queues
     from spinney.sim.replay.simulation import MoveSettings, replay_inputs
     from spinney.sim.replay.trace import InputError, part_of, read_trace
     from spinney.whatif.inputs.nodes import NodesError
@@ -140,8 +150,9 @@ def _read(
         levels = read_levels(_content(topology), _shown(topology)) if topology is not None else None
         described = read_hosts(_content(nodes), _shown(nodes), resource, levels)
         jobs = part_of(read_trace(_content(trace), _shown(trace)), limit, gpus_times)
+        shared = read_queues(_content(queues), _shown(queues)) if queues is not None else ()
         moving = MoveSettings(moves_every, move_cost)
-        return replay_inputs(described, jobs, resource=resource, moving=moving, **schedule), chosen
+        return replay_inputs(described, jobs, resource=resource, moving=moving, queues=shared, **schedule), chosen
     except (NodesError, InputError, RuleError, SettingError) as error:
         stop("replay", str(error), UNREADABLE)
 

@@ -15,6 +15,7 @@ import click
 from kube_apimachinery.quantity import format_bytes, read_number
 from spinney.cli.options import Screen
 from spinney.cli.render.columns import columns, narrowed, plain
+from spinney.cli.render.queues import BAR_LEGEND, bars
 from spinney.core.placement.explain.reasons import enumerated, many
 from spinney.core.scheduling.reporting.report import AT
 from spinney.core.view.best_score import score_words
@@ -46,6 +47,8 @@ def shown(explained: WorkloadExplanation, screen: Screen | None = None) -> str:
     if len(explained.gangs) > _MOST_GANGS:
         more = many(len(explained.gangs) - _MOST_GANGS, "gang")
         lines += ["", *wrapped(f"and {more} more: -o json has them all", heading.width)]
+    if explained.queues:
+        lines += ["", *(f"{_INDENT}{line}" for line in bars(explained.queues).splitlines()), f"{_INDENT}{BAR_LEGEND}"]
     if explained.notes:
         lines += ["", *(f"note: {plain(note)}" for note in explained.notes)]
     return "\n".join(lines) + "\n"

@@ -95,6 +95,10 @@ def _rows(inputs: ReplayInputs, found: Figures) -> Iterator[tuple[str, str]]:
     for level, share in reversed(list(zip(inputs.capacity.levels, mean.fragmentation, strict=True))):
         yield f"fragmentation, {level.name}", _percent(share)
     yield "pods moved", f"{found.moves:,}"
+    for queue in found.queues:
+        yield f"mean, queue {queue.name}", span(queue.mean_s)
+    for queue in found.queues:
+        yield f"reclaimed from queue {queue.name}", f"{queue.reclaimed:,}"
 
 
 def _percent(share: float) -> str:

@@ -26,6 +26,7 @@ from spinney.api.labels import (
 from spinney.core.scheduling.gang.subgroup_tree import DEEPEST
 from spinney.core.scheduling.reporting.report import POD_SCHEDULED, UNSCHEDULABLE_ON_NODE_POOL, State, decode
 from spinney.core.view.node_state import lines_of
+from spinney.core.view.queue_list import QueueRow
 
 Json = dict[str, Any]
 
@@ -122,7 +123,8 @@ class GangExplanation:
 class WorkloadExplanation:
     """The workload, its gangs ordered by name, and what could not be read.
 
-    `suspended`: no pods are created for it until it is resumed.
+    `suspended`: no pods are created for it until it is resumed. `queues`: those of gangs that wait, and those above
+    them that have a quota or limit, if any has.
     """
 
     kind: str
@@ -131,10 +133,12 @@ class WorkloadExplanation:
     gangs: tuple[GangExplanation, ...]
     notes: tuple[str, ...] = ()
     suspended: bool = False
+    queues: tuple[QueueRow, ...] = ()
 
     def to_json(self) -> Json:
         shown: Json = {"kind": self.kind, "namespace": self.namespace, "name": self.name}
         shown["gangs"] = [gang.to_json() for gang in self.gangs]
+        shown |= {"queues": [queue.to_json() for queue in self.queues]} if self.queues else {}
         shown |= {"suspended": True} if self.suspended else {}
         return {**shown, "notes": list(self.notes)} if self.notes else shown
 

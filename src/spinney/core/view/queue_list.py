@@ -40,6 +40,11 @@ class QueueRow:
     borrowed: Shares
     is_told: bool
 
+    @property
+    def is_bounded(self) -> bool:
+        """Whether it has a quota of its own or a limit of anything."""
+        return any(amount != UNLIMITED for amount in (*self.quota, *self.limit))
+
     def to_json(self) -> dict[str, Any]:
         shown: dict[str, Any] = {"name": self.name, "parent": self.parent, "priority": self.priority}
         return {**shown, "resources": {name: self._amounts(kind) for kind, name in enumerate(RESOURCES)}}
@@ -77,6 +82,15 @@ def with_those_below(rows: Sequence[QueueRow], names: Iterable[str]) -> list[Que
     for row in rows:  # parents come before their children
         if row.parent in chosen:
             chosen.add(row.name)
+    return [row for row in rows if row.name in chosen]
+
+
+def with_those_above(rows: Sequence[QueueRow], names: Iterable[str]) -> list[QueueRow]:
+    """These queues, and all above them."""
+    chosen = set(names)
+    for row in reversed(rows):  # children come after their parents
+        if row.name in chosen:
+            chosen.add(row.parent)
     return [row for row in rows if row.name in chosen]
 
 

@@ -1,4 +1,4 @@
-"""Keeps reasons as new as what they speak of: gangs that wait are decided again when what is in use has changed.
+"""Keeps reasons as new as what they speak of: gangs that wait are decided again when use or fair shares have changed.
 
 Room that may have become free wakes gangs at once, elsewhere; this is about room that others took meanwhile, so that no
 reason names a domain that has filled up. At a bounded rate; the longest due first.
@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from spinney.core.scheduling.cycle.scheduling_queue import Retry
 from spinney.core.scheduling.cycle.session import Session
+from spinney.core.scheduling.queues.tree import FairShares
 from spinney.drive.client.paths import Key
 
 INTERVAL_S = 5.0
@@ -48,8 +49,11 @@ class ReasonRefresh:
         return len(chosen)
 
     def _in_use(self) -> tuple[int, ...]:
-        """Checksums of what is free on all nodes, by resource."""
+        """Checksums of what is free on all nodes, by resource, and of the fair shares of queues."""
         inventory = self._session.cluster.inventory
         inventory.free_arrays.refresh()
         free = (inventory.free_arrays.free(at, False) for at in range(len(inventory.resources)))
-        return tuple(zlib.crc32(amounts.tobytes()) for amounts in free)
+        return *(zlib.crc32(amounts.tobytes()) for amounts in free), zlib.crc32(repr(self._shares()).encode())
+
+    def _shares(self) -> FairShares:
+        return self._session.queue_accounting.queues.fair_shares(self._session.cluster.capacity)

@@ -45,6 +45,16 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
+class QueueFigures:
+    """Placed gangs of one queue, how long they waited, and how often one was reclaimed."""
+
+    name: str
+    gangs: int
+    mean_s: float
+    reclaimed: int
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """`at_once`: without waiting; `in_time`: by the last arrival, these included; `placed`: at all."""
 
@@ -61,6 +71,7 @@ class Figures:
     mean: Averages
     longest_line: int
     moves: int
+    queues: tuple[QueueFigures, ...]
     ended_s: int
     series: tuple[tuple[float, Averages], ...]
 
@@ -86,6 +97,7 @@ def figures(inputs: ReplayInputs, outcome: Outcome) -> Figures:
         mean=timeline.mean,
         longest_line=max(moment.waiting for moment in outcome.moments),
         moves=outcome.moves,
+        queues=_queues(inputs, outcome) if inputs.queues else (),
         ended_s=outcome.ended_s,
         series=tuple(timeline.sampled(SAMPLES)),
     )
@@ -109,6 +121,17 @@ def _sizes(inputs: ReplayInputs, outcome: Outcome) -> tuple[Size, ...]:
     return tuple(
         Size(2**power // 2 + 1, 2**power, len(one), one.count(0), sum(one) / len(one), max(one))
         for power, one in sorted(waits.items())
+    )
+
+
+def _queues(inputs: ReplayInputs, outcome: Outcome) -> tuple[QueueFigures, ...]:
+    queues = {arrival.job.name: arrival.job.queue for arrival in inputs.schedule.arrivals}
+    waits: dict[str, list[int]] = {queue: [] for queue in sorted(set(queues.values()))}
+    for start in outcome.starts:
+        waits[queues[start.gang]].append(start.waited_s)
+    lost = Counter(entry.queue for entry in outcome.reclaims)
+    return tuple(
+        QueueFigures(name, len(own), sum(own) / len(own) if own else 0.0, lost[name]) for name, own in waits.items()
     )
 
 
@@ -182,12 +205,18 @@ def _setting(inputs: ReplayInputs, found: Figures) -> dict[str, Any]:
         ],
         "levels": dict(found.levels),
         "moves": found.moves,
+        **({"queues": [_queue(queue) for queue in found.queues]} if found.queues else {}),
         "longestLine": found.longest_line,
         "endedS": found.ended_s,
         "mean": _averages(inputs, found.mean),
         "impossible": [{"gang": gang, "reason": reason} for gang, reason in found.impossible],
         "series": [{"atS": round(at_s), **_averages(inputs, means)} for at_s, means in found.series],
     }
+
+
+def _queue(found: QueueFigures) -> dict[str, Any]:
+    mean_s = round(found.mean_s, 1)
+    return {"queue": found.name, "placed": found.gangs, "meanS": mean_s, "reclaimed": found.reclaimed}
 
 
 def _averages(inputs: ReplayInputs, means: Averages) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from spinney.api.meta import ObjectMeta
 from spinney.api.operator_configuration import PlacementStrategy
 from spinney.api.placement.problem import DEFAULT_BUDGET, Consolidate, Gang, Running
 from spinney.api.placement.result import Decision, Move
+from spinney.core.placement.disrupt.victim_rules import VictimRules
 from spinney.core.placement.gang.running_gangs import pod_sets
 from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.cycle.placement_session import PlacementSession
@@ -64,10 +65,11 @@ MOVING_BUDGET = 20_000
 
 @dataclass(frozen=True, slots=True)
 class PlacedGang:
-    """Where the pods of a gang went, and what had to move for it."""
+    """Where the pods of a gang went, what had to move for it, and which gangs had to leave."""
 
     nodes: tuple[str, ...]
     moves: tuple[Move, ...] = ()
+    victims: tuple[str, ...] = ()
 
 
 class Occupancy:
@@ -80,6 +82,7 @@ class Occupancy:
         self._session.renew()
         options = msgspec.structs.replace(self._session.options, budget=MOVING_BUDGET)
         self._moving = msgspec.structs.replace(options, consolidate=setting.consolidate)
+        self._reclaiming = msgspec.structs.replace(options, preempt=True)
         self._running: dict[str, Gang] = {}
 
     @property
@@ -101,6 +104,10 @@ class Occupancy:
     def place_after_moves(self, gang: Gang) -> PlacedGang | None:
         """Place a gang that fits nowhere, others having moved; None: no allowed moves were found."""
         return self._placed(gang, self._session.disturbing(gang, self._moving, {}))
+
+    def place_after_reclaim(self, gang: Gang, rules: VictimRules) -> PlacedGang | None:
+        """Place a gang that fits nowhere, others having left; None: no lawful victims make it fit."""
+        return self._placed(gang, self._session.disturbing(gang, self._reclaiming, {}, rules=rules))
 
     def moves_may_help(self, gang: Gang) -> bool:
         """Moves make no room: they only gather what is free."""
@@ -130,8 +137,11 @@ class Occupancy:
             return None
         for move in decision.moves:
             self._move(move)
+        victims = tuple(sorted({victim.gang for victim in decision.victims}))
+        for name in victims:
+            self.leave(name)
         self._occupy(gang, tuple(Running(place.pods, place.node) for place in decision.placements))
-        return PlacedGang(tuple(place.node for place in decision.placements), decision.moves)
+        return PlacedGang(tuple(place.node for place in decision.placements), decision.moves, victims)
 
     def _occupy(self, gang: Gang, members: tuple[Running, ...]) -> None:
         seated = msgspec.structs.replace(gang, running=members)

@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from random import Random
 
+from spinney.api.labels import DEFAULT_QUEUE
+
 
 class InputError(ValueError):
     """An input that cannot be used; the message names its file, and line, row and column where it has them."""
@@ -131,7 +133,8 @@ class Timing(Enum):
 class Job:
     """A gang before it has a shape. `length` is in seconds or in steps, as the trace has it.
 
-    `single`: it is one pod, whatever its size; `cpu_m` and `memory` (bytes) are asked for by that pod.
+    `single`: it is one pod, whatever its size; `cpu_m` and `memory` (bytes) are asked for by that pod. `queue`: its
+    virtual cluster, or the default queue.
     """
 
     name: str
@@ -142,6 +145,7 @@ class Job:
     cpu_m: int = 0
     memory: int = 0
     single: bool = False
+    queue: str = DEFAULT_QUEUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +194,7 @@ def _gang(row: CsvRow, timing: Timing) -> Job:
         length=row.whole("steps", 0) if steps else row.seconds("duration_s"),
         gpus=row.whole("gpus", 1, MOST_GPUS),
         priority=row.whole("priority", -(2**31), 2**31 - 1) if row.cells.get("priority") else 0,
+        queue=row.cells.get("virtual_cluster") or DEFAULT_QUEUE,
     )
 
 

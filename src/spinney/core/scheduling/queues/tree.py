@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from heapq import heappop, heappush
 from typing import Generic, NamedTuple, TypeVar
 
@@ -47,12 +48,17 @@ class Shares(NamedTuple):
 
     def resources(self) -> dict[str, str | int]:
         """As shown in a status; unlimited amounts are omitted."""
-        texts = {
-            GPU_RESOURCE: quantity.format_milli(self.gpu_m),
-            "cpu": quantity.format_milli(self.cpu_m),
-            "memory": quantity.format_bytes(self.memory),
-        }
-        return {name: text for (name, text), amount in zip(texts.items(), self, strict=True) if amount != UNLIMITED}
+        return dict(_resource_texts(self))
+
+
+@lru_cache(maxsize=8192)  # of a thousand queues few have changed since they were shown last
+def _resource_texts(amounts: Shares) -> dict[str, str | int]:
+    texts = {
+        GPU_RESOURCE: quantity.format_milli(amounts.gpu_m),
+        "cpu": quantity.format_milli(amounts.cpu_m),
+        "memory": quantity.format_bytes(amounts.memory),
+    }
+    return {name: text for (name, text), amount in zip(texts.items(), amounts, strict=True) if amount != UNLIMITED}
 
 
 NOTHING = Shares()
