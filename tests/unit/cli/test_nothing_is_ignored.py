@@ -26,6 +26,7 @@ from spinney.cli.commands.up import up
 from spinney.cli.wiring.api_servers import StackOptions
 from spinney.cli.wiring.install_manifests import deployment_objects, webhook_objects
 from spinney.cli.wiring.roles.registry import DashboardOptions, RoleConfig, WebhookOptions
+from spinney.cli.wiring.scheduler_choices import SchedulerChoices
 from spinney.drive.client.config.credentials import Connection, Fixed, Grant
 from spinney.drive.client.http.retries import RateLimitedTransport
 from spinney.drive.client.http.transport import Response
@@ -110,7 +111,7 @@ def test_c1_a_field_is_read_where_it_is_said_to_be(field: str) -> None:
     assert dict(fields(OperatorConfiguration))[field] in reads(SOURCE / HONOURED[field])
 
 
-@pytest.mark.parametrize("options", [StackOptions, WebhookOptions, DashboardOptions])
+@pytest.mark.parametrize("options", [StackOptions, WebhookOptions, DashboardOptions, SchedulerChoices])
 def test_every_option_that_is_handed_on_is_read(options: Any) -> None:
     modules = list((SOURCE / "cli").rglob("*.py"))
     everything = frozenset[str]().union(*map(reads, modules))
@@ -139,8 +140,9 @@ def test_every_option_of_a_command_is_used_by_it(name: str, command: click.Comma
         for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
+    fields = {each.name for each in dataclasses.fields(SchedulerChoices)} if "SchedulerChoices" in used else set[str]()
     for parameter in command.params:
-        assert parameter.name in (used if parameter.name in named else handed_on), f"{name}: {parameter.name}"
+        assert parameter.name in (used if parameter.name in named else handed_on | fields), f"{name}: {parameter.name}"
 
 
 # What was accepted and ignored

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from spinney.cli.wiring.roles import leader, runner, webhook
+from spinney.cli.wiring.roles import leader, metrics_server, webhook
 from spinney.core.scheduling.queues.tree import QueueFigures, Shares
 from spinney.drive.client.informers import unreadable
 from spinney.drive.scheduler.metrics import Metrics
@@ -37,7 +37,7 @@ def of_the_scheduler() -> Iterator[str]:
 
 
 def of_roles() -> set[str]:
-    sources = (leader.Candidate.figures, webhook.WebhookRole.figures, unreadable.figures, runner.metrics_text)
+    sources = (leader.Candidate.figures, webhook.WebhookRole.figures, unreadable.figures, metrics_server.metrics_text)
     words = [word for one in sources for word in re.findall(r"""["']([a-z_]+)(?:["']|\{\{)""", inspect.getsource(one))]
     return {f"spinney_{word}" for word in words}
 
