@@ -30,8 +30,8 @@ def test_k10_moves_are_on_where_nothing_is_said() -> None:
     ("config", "choices", "limits"),
     [
         ("consolidation: {enabled: false}", NOTHING, None),
-        ("consolidation: {maxMoves: 2, maxGPUs: 3}", NOTHING, Consolidate(2, 0.0, 3)),
-        ("consolidation: {maxMoves: 2}", SchedulerChoices(most_moves=4, most_gpus=5), Consolidate(4, 0.0, 5)),
+        ("consolidation: {maxMoves: 2, maxGPUs: 3}", NOTHING, Consolidate(2, 0.0, 3, 10_000)),
+        ("consolidation: {maxMoves: 2}", SchedulerChoices(most_moves=4, most_gpus=5), Consolidate(4, 0.0, 5, 10_000)),
         ("consolidation: {enabled: false}", SchedulerChoices(consolidate="on"), BY_ITSELF),
         ("", SchedulerChoices(consolidate="off"), None),
         ("", SchedulerChoices(consolidate="on-request"), None),

@@ -209,11 +209,15 @@ class Gang(msgspec.Struct, frozen=True):
 
 
 class Consolidate(msgspec.Struct, frozen=True, gc=False):
-    """`max_gpus`: how many GPUs all moved pods may hold together; None: any."""
+    """`max_gpus`: how many GPUs all moved pods may hold together; None: any.
+
+    `budget`: steps of the search, which finds nothing once they are over; None: as the options say, and it is told.
+    """
 
     max_moves: int = 8
     max_loss: float = 0.0
     max_gpus: int | None = None
+    budget: int | None = None
 
 
 class Options(msgspec.Struct, frozen=True, gc=False):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from spinney.api.labels import SCHEDULER_KAI
 from spinney.api.operator_configuration import KaiConfig, OperatorConfiguration
-from spinney.api.placement.problem import Consolidate
-from spinney.core.scheduling.settings import Settings
+from spinney.core.scheduling.settings import BY_ITSELF, Settings
 from spinney.whatif.inputs.operator_settings import strategy_of
 
 
@@ -42,7 +43,8 @@ def scheduler_settings(
     is_packed = strategy.gpu == strategy.cpu == "binpack"
     by_config = "on" if (is_packed if told.enabled is None else told.enabled) else "off"
     mode = choices.consolidate or by_config
-    limits = Consolidate(
+    limits = msgspec.structs.replace(
+        BY_ITSELF,
         max_moves=told.max_moves if choices.most_moves is None else choices.most_moves,
         max_gpus=told.max_gpus if choices.most_gpus is None else choices.most_gpus,
     )

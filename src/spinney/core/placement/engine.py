@@ -439,7 +439,7 @@ def make_room(engine: PlacementState, parts: GangTree, asked: Profile, scope: li
         try:
             moved = consolidate(engine, parts, asked, scope, limits)
         except Exhausted:
-            moved, is_open = None, True
+            moved, is_open = None, limits.budget is None
         if moved is not None:
             return Disruption(moved.attempt, moves=moved.moves, proved=moved.proved)
     evicted = preempt(engine, parts, asked, scope) if engine.options.preempt else None

@@ -17,7 +17,7 @@ from spinney.core.scheduling.queues.past_use import PastUse
 
 BINPACK = PlacementStrategy()
 
-BY_ITSELF = Consolidate(max_moves=16, max_loss=0.0, max_gpus=64)
+BY_ITSELF = Consolidate(max_moves=16, max_loss=0.0, max_gpus=64, budget=10_000)
 """The limits of a scheduler that consolidates without a request."""
 
 _REQUEST = re.compile(r"([0-9]{1,6}),(0|1|0?\.[0-9]{1,9}|1\.0+)", re.ASCII)

@@ -181,7 +181,9 @@ def fewest_moves(
         return None
     with engine.inventory.trial():
         move_search = _MoveSearch(
-            list(eviction_trials(engine.inventory, parts, scope, movable)), targets, engine.options.budget
+            list(eviction_trials(engine.inventory, parts, scope, movable)),
+            targets,
+            engine.options.budget if limits.budget is None else limits.budget,
         )
         return move_search.run(limits.max_moves)
 

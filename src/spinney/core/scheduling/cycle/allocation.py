@@ -32,9 +32,10 @@ from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.kept_room import KEPT_S, PodCapacity, Room
 from spinney.core.scheduling.queues.tree import Refusal
 
-_SEARCHES = 4
-"""For so many gangs a cycle looks for moves, unless somebody asks for them."""
+_SEARCHES = 1
+"""For so many gangs a cycle looks for moves, unless somebody asks for them; the others come one after the other."""
 _NEXT_SEARCH_S = 1.0
+_SLACK_S = 0.1  # a timer may be early by less
 _GROWS_AGAIN_S = 10.0
 """So long after a pod beyond a minimum could be helped by disturbing nobody, that is not tried again."""
 
@@ -105,31 +106,31 @@ class Allocator:
 
     def is_due_again(self, entry: QueuedGang) -> bool:
         """Whether the time is over for which it was too early to disturb others for it."""
-        now_s = self._session.clock.monotonic()
-        return entry.is_early and (entry.moves_from_s <= now_s or entry.grows_from_s <= now_s)
+        return entry.back_s is not None and entry.back_s <= self._session.clock.monotonic() + _SLACK_S
 
     def _limits(self, entry: QueuedGang) -> Consolidate | None:
         """How much may be moved for it now: at a request at once, by itself once in a while and for few in a cycle."""
         if entry.limits is None or entry.is_asked:
             return entry.limits
         now_s = self._session.clock.monotonic()
-        if entry.moves_from_s <= now_s and self._searches < _SEARCHES:
-            self._searches += 1
+        is_early = entry.moves_from_s > now_s + _SLACK_S
+        self._searches += not is_early
+        if not is_early and self._searches <= _SEARCHES:
             entry.moves_from_s = now_s + self._session.settings.moves_every_s
             return entry.limits
-        entry.moves_from_s = max(entry.moves_from_s, now_s + _NEXT_SEARCH_S)
+        entry.moves_from_s = max(entry.moves_from_s, now_s + _NEXT_SEARCH_S * self._searches)
         self._come_back(entry, entry.moves_from_s - now_s)
         return None
 
     def _come_back(self, entry: QueuedGang, after_s: float) -> None:
-        entry.is_early = True
+        entry.back_s = self._session.clock.monotonic() + after_s
         self._session.requeue_after(entry.key, after_s)
 
     def decide_minimum(self, entry: QueuedGang, partials: dict[Key, PartialAllocation]) -> Action | None:
         """Place the minimum of a gang; one that has more pods to place is added to `partials`."""
         reading = self._gang_reader.with_affinity(entry)
         self._decisions += 1
-        entry.decided, entry.is_early = self._decisions, False
+        entry.decided, entry.back_s = self._decisions, None
         if not reading.gang.running:
             self._session.cluster.drop_room_of(entry.name)  # it is kept anew where the gang is placed now
         selection = self._choose(entry, reading)

@@ -288,7 +288,7 @@ class QueuedGang:
     - `decided`: the sequence number of its last decision.
     - `limits`: how much may be moved for it (consolidation); `is_asked`: somebody asks for it.
     - `moves_from_s`: from when moves may be looked for again; `grows_from_s`: the same for whoever may be disturbed for
-      pods beyond its minimum. `is_early`: it was too early for one of them when it was decided.
+      pods beyond its minimum. `back_s`: when it is decided again because it was too early for one of them.
     - `probes`: binds of it were refused, so the next plan is tried as a dry run first.
     - `failure`: what the API server answered when it last refused a write for it.
     - `foreign`: what was found wrong with a record under another Lease, and when.
@@ -320,7 +320,7 @@ class QueuedGang:
     is_asked: bool = False
     moves_from_s: float = 0.0
     grows_from_s: float = 0.0
-    is_early: bool = False
+    back_s: float | None = None
     probes: bool = False
     failure: str = ""
     foreign: tuple[str, float] | None = None
