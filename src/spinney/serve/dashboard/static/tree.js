@@ -67,7 +67,8 @@
       const link = document.createElement("a");
       link.dataset.gang = gang;
       link.textContent = gang;
-      link.href = "/gangs/" + gang.split("/").map(encodeURIComponent).join("/");
+      const [namespace, ...name] = gang.split("/");
+      link.href = `/gangs/${encodeURIComponent(namespace)}/${encodeURIComponent(name.join("/"))}`;
       const item = document.createElement("li");
       item.append(swatch, link);
       return item;
