@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from itertools import product
+from random import Random
 from typing import Any
 
 import msgspec
@@ -134,6 +136,31 @@ def test_k15_a_pod_set_that_nobody_named_is_the_gang() -> None:
 def test_k15_scattered_room_is_short_of_what_single_nodes_lack() -> None:
     said = refusal(nodes({"b0/r0": [4, 5]}), gang(pods=[pods("w", 1, 8)]))
     assert said.reason == f"w needs 1 pod; the cluster holds 0, short of 3 {GPU}"
+
+
+def least_to_add(free: list[int], count: int, size: int) -> int:
+    """The fewest GPUs that have to be added to nodes so that so many pods fit, by trying every distribution of them."""
+    return min(
+        sum(max(0, size * here - room) for here, room in zip(each, free, strict=True))
+        for each in product(range(count + 1), repeat=len(free))
+        if sum(each) == count
+    )
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_k15_at_random_the_missing_amount_is_named_also_where_the_total_would_be_enough(seed: int) -> None:
+    """What the total lacks; else the fewest GPUs that have to be added to nodes so that all pods fit."""
+    dice = Random(f"short-{seed}")
+    racks = {f"b0/r{at}": [dice.randint(0, 8) for _ in range(dice.randint(1, 4))] for at in range(dice.randint(1, 3))}
+    count, size = dice.randint(1, 4), dice.choice((3, 5, 8))
+    holds = {path: sum(room // size for room in free) for path, free in racks.items()}
+    if max(holds.values()) >= count:
+        count = max(holds.values()) + 1
+    best = refusal(nodes(racks), gang(pods=[pods("w", count, size, required=RACK)])).best[0]
+    assert best.holds == max(holds.values())
+    free = racks["/".join(best.path)]
+    lack = count * size - sum(free)
+    assert best.short == {GPU: lack if lack > 0 else least_to_add(free, count, size)}
 
 
 def test_k15_pods_of_different_sizes_are_packed_before_they_are_counted() -> None:

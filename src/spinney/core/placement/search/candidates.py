@@ -309,6 +309,7 @@ class Candidates:
         self.spread = spread
         self.domain_bounds: Mapping[int, DomainBound] = {}
         self.extras: Mapping[int, int] = {}
+        self._rooms: dict[int, tuple[int, ...]] = {}  # the search space does not change meanwhile
         self._orders: dict[object, list[int]] = {}
         self._ranked: dict[object, tuple[list[DomainMask], DomainChoices]] = {}
 
@@ -346,19 +347,18 @@ class Candidates:
         """Most elastic pods first, then the least room (most, if spread); of equal ones that in the fuller parent."""
         fit = {mask: (-self._extra(part, mask), self._room(mask)) for mask in masks}
         times = Counter(fit.values())
-        rooms: dict[int, tuple[int, ...]] = {}
 
         def around(mask: int) -> list[tuple[int, ...]]:
-            if times[fit[mask]] == 1:
-                return []
-            parents = self._parents(part, mask)
-            return [rooms[each] if each in rooms else rooms.setdefault(each, self._room(each)) for each in parents]
+            return [self._room(each) for each in self._parents(part, mask)] if times[fit[mask]] > 1 else []
 
         return sorted(masks, key=lambda mask: (*fit[mask], around(mask), self._place(part, mask), mask & -mask))
 
     def _room(self, mask: int) -> tuple[int, ...]:
-        room = self.space.room(mask)
-        return tuple([-amount for amount in room]) if self.spread else room
+        known = self._rooms.get(mask)
+        if known is None:
+            room = self.space.room(mask)
+            known = self._rooms[mask] = tuple([-amount for amount in room]) if self.spread else room
+        return known
 
     def _parents(self, part: Part, mask: int) -> Iterator[int]:
         """The domains that contain a domain, narrow to broad."""
