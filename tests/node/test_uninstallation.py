@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import pytest
 
 from cluster_kit.server import eventually
+from node.image import ROOT
 from node.installation import NAMESPACE, PATIENCE, PATIENCE_S, Installation
 from spinney.sim.kubernetes.node.machines import Machine
 
 pytestmark = pytest.mark.node
+
+KINDS = re.findall(r"grep -E '(.+)'\)", (ROOT / "docs" / "install.md").read_text())[0]
+"""As the documentation tells our kinds from others."""
 
 
 def nothing(machine: Machine) -> bool:
@@ -22,7 +27,7 @@ def test_b9_nothing_is_left_when_it_is_uninstalled(installed: Installation) -> N
     eventually(lambda: not installed.get("pods", "-n", "default")["items"], "no pod", PATIENCE_S)
     installed.spinney("uninstall")
     installed.helm("uninstall", "spinney", "-n", NAMESPACE, "--wait", PATIENCE)
-    kinds = installed.kubectl("get", "crds", "-o", "name").split()
+    kinds = [name for name in installed.kubectl("get", "crds", "-o", "name").split() if re.search(KINDS, name)]
     installed.kubectl("delete", *kinds, PATIENCE)
     installed.kubectl("delete", "namespace", NAMESPACE, PATIENCE)
     everywhere = "crds,validatingwebhookconfigurations,mutatingwebhookconfigurations,clusterroles,clusterrolebindings"

@@ -180,4 +180,5 @@ class Machine:
     def ended(self) -> str | None:
         """What ended by itself, with the end of its log."""
         running = [*self._programs.values(), *([self._init] if self._init else [])]
-        return next((f"{each.name}: {each.tail()}" for each in running if each.ended() is not None), None)
+        ended = next((each for each in running if each.ended() is not None), None)
+        return f"{ended.name} (the end of its log: {ended.tail()})" if ended else None
