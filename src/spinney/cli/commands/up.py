@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -123,7 +122,10 @@ def up(
     cpu_strategy: str | None,
     real: bool,
     manifests: tuple[Path, ...],
-    **moves: Any,
+    consolidate: str | None,
+    most_moves: int | None,
+    most_gpus: int | None,
+    every_s: float | None,
 ) -> None:
     """Run the stack in the foreground: an API server that kubectl can talk to, the roles, simulated nodes, and pages.
 
@@ -134,7 +136,9 @@ def up(
     from spinney.cli.wiring.scheduler_choices import SchedulerChoices
     from spinney.cli.wiring.stack import run
 
-    choices = SchedulerChoices(gpu_strategy or strategy, cpu_strategy or strategy, **moves)
+    choices = SchedulerChoices(
+        gpu_strategy or strategy, cpu_strategy or strategy, consolidate, most_moves, most_gpus, every_s
+    )
     options = StackOptions(
         nodes_file, kubeconfig, host, port, data_dir, real, manifests, config, dashboard_port, choices
     )
