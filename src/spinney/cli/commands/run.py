@@ -159,7 +159,10 @@ def scheduler(
     cpu_strategy: str | None,
     node_pool: str,
     grace_s: float,
-    **moves: Any,
+    consolidate: str | None,
+    most_moves: int | None,
+    most_gpus: int | None,
+    every_s: float | None,
 ) -> None:
     """Place gangs of pods on nodes, topology first, and group pods that are in no gang."""
     from spinney.cli.wiring.roles.runner import run_roles
@@ -169,7 +172,9 @@ def scheduler(
     settings = Settings(node_pool=node_pool, staleness_grace_s=grace_s)
     if names:
         settings = replace(settings, names=frozenset(names))
-    choices = SchedulerChoices(gpu_strategy or strategy, cpu_strategy or strategy, **moves)
+    choices = SchedulerChoices(
+        gpu_strategy or strategy, cpu_strategy or strategy, consolidate, most_moves, most_gpus, every_s
+    )
     role = ["scheduler"]
     raise SystemExit(
         run_roles(role, kubeconfig, config, scheduler=settings, choices=choices, metrics_secure=metrics_secure)

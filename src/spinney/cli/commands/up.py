@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -155,7 +154,10 @@ def up(
     images: tuple[Path, ...],
     third_party: bool,
     manifests: tuple[Path, ...],
-    **moves: Any,
+    consolidate: str | None,
+    most_moves: int | None,
+    most_gpus: int | None,
+    every_s: float | None,
 ) -> None:
     """Run the stack in the foreground: an API server that kubectl can talk to, the roles, simulated nodes, and pages.
 
@@ -166,7 +168,9 @@ def up(
     from spinney.cli.wiring.scheduler_choices import SchedulerChoices
     from spinney.cli.wiring.stack import run
 
-    choices = SchedulerChoices(gpu_strategy or strategy, cpu_strategy or strategy, **moves)
+    choices = SchedulerChoices(
+        gpu_strategy or strategy, cpu_strategy or strategy, consolidate, most_moves, most_gpus, every_s
+    )
     options = StackOptions(
         nodes_file,
         kubeconfig,
