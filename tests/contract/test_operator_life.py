@@ -134,20 +134,6 @@ def test_g1_a_rolling_update_replaces_all_pods(up: Spinney) -> None:
     assert {each["spec"]["containers"][0]["image"] for each in pods} == {"v2"}
 
 
-def test_g1_an_orphaned_set_is_adopted_by_kubectl(up: Spinney) -> None:
-    whole = podcliqueset("left", [clique("a", 2), clique("w")], [group("g", ["w"])])
-    _apply(up, whole)
-    before = {each["metadata"]["uid"] for each in _running(up, "left", 3)}
-    up.kubectl("scale", "podclique/left-0-a", "--replicas=3")
-    before |= {each["metadata"]["uid"] for each in _running(up, "left", 4)}
-    up.kubectl("delete", "podcliqueset/left", "--cascade=orphan")
-    _apply(up, whole)
-    _available(up, "left")
-    assert {each["metadata"]["uid"] for each in _running(up, "left", 4)} == before
-    up.kubectl("delete", "podcliqueset/left")
-    eventually(lambda: not up.get("pods", "-l", "app.kubernetes.io/part-of=left")["items"], "all are gone", DEADLINE_S)
-
-
 def test_g1_a_scaled_clique_keeps_its_count_when_its_gang_is_terminated(up: Spinney) -> None:
     sick = {"spinney.dev/sim-fail": "unready"}
     _apply(up, podcliqueset("term", [clique("a", annotations=sick), clique("b")], terminationDelay="15s"))
