@@ -60,6 +60,7 @@ from spinney.core.scheduling.settings import limits_of
 _RETRY_S = 0.01
 _FAILED_RETRY_S = 1.0
 _LONGEST_RETRY_S = 30.0
+_TIMER_SLACK_S = 0.01
 _MOST_DOUBLINGS = 32
 _LONGEST_HOLD_S = 1.0
 _VOLUMES_RECHECK_S = 5.0
@@ -272,7 +273,7 @@ class Cycle:
         assert entry.reading is not None
         runs, is_mistaken = bool(entry.reading.gang.running), bool(entry.reading.mistake)
         act = self._stale_gangs.check(group, pods, runs, is_mistaken=is_mistaken)
-        if act is not None and entry.not_before <= self._session.clock.monotonic():
+        if act is not None and not self._backs_off(entry):
             return act
         same = before == entry.reading and was_limited == entry.limits and not self._allocator.is_due_again(entry)
         if same and (entry.refused_at == self._session.cluster.improved or self._keeps_its_reservations(entry)):
@@ -323,9 +324,7 @@ class Cycle:
         """Remove a record that is not a valid plan: nothing is reserved, bound or evicted for it."""
         self._reservations.release(entry)
         self._scheduling_queue.apply(entry, NothingToPlace())
-        if entry.not_before > self._session.clock.monotonic() or (
-            why.is_foreign and not self._is_confirmed(entry, why)
-        ):
+        if self._backs_off(entry) or (why.is_foreign and not self._is_confirmed(entry, why)):
             return None
         waiting = [pod for pod in pods if pod.is_here and not pod.spec.node_name] if why.has_binder else []
         return DiscardRecord(entry.key, group.metadata, why, tuple(waiting))
@@ -347,7 +346,7 @@ class Cycle:
     ) -> Action | None:
         """Continue a recorded plan with the assignments it names."""
         self._scheduling_queue.apply(entry, PlanFound())
-        if entry.not_before > self._session.clock.monotonic():
+        if self._backs_off(entry):
             return None
         if plan.state == "wait":
             waits.append((entry, partial(self._nominated_plans.resume, entry, group, plan, pods)))
@@ -465,7 +464,11 @@ class Cycle:
         entry.unsettled = not self._snapshot.is_fresh(entry.key)
         if entry.unsettled or self._gang_reader.has_victims_leaving(entry.key):
             return False
-        return entry.not_before <= self._session.clock.monotonic() and self._session.placement.is_current
+        return not self._backs_off(entry) and self._session.placement.is_current
+
+    def _backs_off(self, entry: QueuedGang) -> bool:
+        """Whether it waits after a failure. A timer may be a little early, and nothing else wakes the gang then."""
+        return entry.not_before > self._session.clock.monotonic() + _TIMER_SLACK_S
 
 
 def _has_started(entry: QueuedGang, found: Plan | RejectedRecord | None) -> bool:
