@@ -128,11 +128,11 @@ def test_c8_a_missing_right_to_create_is_told_on_the_set(server: Server, start: 
     space = Space(server, "default")
     space.create(SETS, podcliqueset("q", [clique("a")])).ok(201)
 
-    def is_told() -> bool:
+    def is_explained() -> bool:
         told = [each["message"] for each in space.list("events")["items"] if each["involvedObject"]["name"] == "q"]
         return any('cannot create resource "podcliques"' in message for message in told)
 
-    eventually(is_told, "an event tells it", 60)
+    eventually(is_explained, "an event tells it", 60)
     space.delete(SETS, "q").ok(200)
     eventually(lambda: not space.exists(SETS, "q"), "the set is gone", 60)
 

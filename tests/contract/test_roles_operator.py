@@ -164,10 +164,10 @@ def bindings_replace_topologies(stage: Stage) -> None:
     stage.eventually(lambda: stage.exists("Topology", "grove-topology"), "the twin of the default binding is made")
     stage.apply({**topology("newer", {"zone": ZONE}), "kind": "ClusterTopologyBinding"})
 
-    def is_told() -> bool:
+    def is_explained() -> bool:
         return "status" in stage.get("ClusterTopologyBinding", "newer")
 
-    stage.eventually(is_told, "the binding has a status")
+    stage.eventually(is_explained, "the binding has a status")
     stage.operate(configured(None))
     stage.eventually(lambda: not stage.exists("ClusterTopologyBinding", "grove-topology"), "the default is gone")
 

@@ -169,7 +169,7 @@ def test_r14_the_scheduler_uses_every_right_of_its_role_and_no_other(role_server
         play_grove(space)
         eventually(lambda: not own_group(space), "the group that it had for itself is gone", DEADLINE_S)
         eventually(lambda: conditions(space, "huge").get("PodScheduled") == "False", "one is told why not", DEADLINE_S)
-        eventually(lambda: is_told(role_server), "the queue tells what its gangs hold", DEADLINE_S)
+        eventually(lambda: is_explained(role_server), "the queue tells what its gangs hold", DEADLINE_S)
     rights = ROLES["scheduler"]
     assert record.differences(*rights.cluster, *rights.own_namespace) == {
         "used and not granted": [],
@@ -183,7 +183,7 @@ def conditions(space: Space, name: str) -> dict[str, str]:
     return {each["type"]: each["status"] for each in found}
 
 
-def is_told(server: Server) -> bool:
+def is_explained(server: Server) -> bool:
     found = Space(server, "").get("scheduling.run.ai/v2/queues", DEFAULT_QUEUE).ok(200)
     return bool(found.get("status", {}).get("allocated"))
 

@@ -229,10 +229,10 @@ class Authorizer:
 
 
 def _reason(missing: list[str]) -> str:
-    told = list(dict.fromkeys(missing))
-    if not told:
+    unmet = list(dict.fromkeys(missing))
+    if not unmet:
         return ""
-    return f"RBAC: {told[0] if len(told) == 1 else '[' + ', '.join(told) + ']'}"
+    return f"RBAC: {unmet[0] if len(unmet) == 1 else '[' + ', '.join(unmet) + ']'}"
 
 
 def _read_policy(listing: Listing) -> _Policy:

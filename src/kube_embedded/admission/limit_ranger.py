@@ -122,34 +122,34 @@ def _total(main: list[Object], init: list[Object], field: str) -> Amounts:
 
 def _too_little(limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, least in (limit.get("min") or {}).items():
-        told = f"minimum {name} usage per {limit['type']} is {quantity.canonical(least)}"
+        rule = f"minimum {name} usage per {limit['type']} is {quantity.canonical(least)}"
         if name not in requests:
-            yield f"{told}.  No request is specified"
+            yield f"{rule}.  No request is specified"
         elif quantity.compare(requests[name], least) < 0:
-            yield f"{told}, but request is {quantity.canonical(requests[name])}"
+            yield f"{rule}, but request is {quantity.canonical(requests[name])}"
         elif name in limits and quantity.compare(limits[name], least) < 0:
-            yield f"{told}, but limit is {quantity.canonical(limits[name])}"
+            yield f"{rule}, but limit is {quantity.canonical(limits[name])}"
 
 
 def _too_much(limit: Object, word: str, amounts: Amounts, others: Amounts) -> Iterator[str]:
     """`amounts` must be there, `others` (requests, beside limits) may be."""
     for name, most in (limit.get("max") or {}).items():
-        told = f"maximum {name} usage per {limit['type']} is {quantity.canonical(most)}"
+        rule = f"maximum {name} usage per {limit['type']} is {quantity.canonical(most)}"
         if name not in amounts:
-            yield f"{told}.  No {word} is specified"
+            yield f"{rule}.  No {word} is specified"
         elif quantity.compare(amounts[name], most) > 0:
-            yield f"{told}, but {word} is {quantity.canonical(amounts[name])}"
+            yield f"{rule}, but {word} is {quantity.canonical(amounts[name])}"
         elif name in others and quantity.compare(others[name], most) > 0:
-            yield f"{told}, but request is {quantity.canonical(others[name])}"
+            yield f"{rule}, but request is {quantity.canonical(others[name])}"
 
 
 def _too_stretched(limit: Object, requests: Amounts, limits: Amounts) -> Iterator[str]:
     for name, most in (limit.get("maxLimitRequestRatio") or {}).items():
-        told = f"{name} max limit to request ratio per {limit['type']} is {quantity.canonical(most)}"
+        rule = f"{name} max limit to request ratio per {limit['type']} is {quantity.canonical(most)}"
         asked, allowed = quantity.milli(requests.get(name, 0)), quantity.milli(limits.get(name, 0))
         if not asked:
-            yield f"{told}, but no request is specified or request is 0"
+            yield f"{rule}, but no request is specified or request is 0"
         elif not allowed:
-            yield f"{told}, but no limit is specified or limit is 0"
+            yield f"{rule}, but no limit is specified or limit is 0"
         elif allowed * 1000 > quantity.milli(most) * asked:
-            yield f"{told}, but provided ratio is {allowed / asked:.6f}"
+            yield f"{rule}, but provided ratio is {allowed / asked:.6f}"

@@ -363,11 +363,11 @@ def _refusal(status: int, body: bytes) -> str:
     """What an answer that is no success means; a Status in it speaks for itself."""
     text = body[:_SHOWN_BODY].decode(errors="replace").strip()
     try:
-        told = msgspec.json.decode(body, type=_Status)
+        answer_status = msgspec.json.decode(body, type=_Status)
     except (msgspec.DecodeError, msgspec.ValidationError):
-        told = _Status()
-    if told.kind == "Status" and told.message:
-        return told.message
+        answer_status = _Status()
+    if answer_status.kind == "Status" and answer_status.message:
+        return answer_status.message
     if status in _MEANINGS:
         return _MEANINGS[status]
     if status in (403, 406, 415) and text:

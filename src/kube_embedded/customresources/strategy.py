@@ -95,12 +95,12 @@ def metadata_error(obj: Object, schema: Schema, original: Object | None = None) 
 
     `original`: a stored object some of whose parts it has; those need no second look.
     """
-    if complaint := _complaint(_news(obj.get("metadata"), original)):
+    if complaint := _complaint(_new_metadata(obj.get("metadata"), original)):
         return complaint
     return next(_embedded(obj, schema, ""), "") if _holds_objects(schema) else ""
 
 
-def _news(metadata: Any, original: Object | None) -> Any:
+def _new_metadata(metadata: Any, original: Object | None) -> Any:
     """Metadata without what it has from a stored object."""
     if original is None or not isinstance(metadata, dict):
         return metadata

@@ -207,17 +207,17 @@ def _words(body: bytes, error: Exception) -> str:
     try:
         json.loads(text)
     except json.JSONDecodeError as found:
-        at, said = found.pos, found.msg
+        at, message = found.pos, found.msg
     except RecursionError:
         return "invalid character '{' exceeded max depth"
     except ValueError:  # more digits than any number has
         return "json: cannot unmarshal number into Go value of type int64"
     else:
         return f"invalid character {re.sub('^.*?: ', '', str(error))}"
-    if at >= len(text) or said.startswith("Unterminated"):
+    if at >= len(text) or message.startswith("Unterminated"):
         return "unexpected end of JSON input"
-    context = next((words for start, words in _CONTEXTS if said.startswith(start)), "")
-    if said.startswith("Expecting ','"):
+    context = next((words for start, words in _CONTEXTS if message.startswith(start)), "")
+    if message.startswith("Expecting ','"):
         context = "after object key:value pair" if _inside_object(text[:at]) else "after array element"
     return f"invalid character {_quoted(text[at])} {context}"
 

@@ -41,19 +41,19 @@ class DeleteOptions:
 
     def shown(self) -> dict[str, Any]:
         """The options as admission is told them."""
-        told: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+        delete_options: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
         if self.grace_s is not None:
-            told["gracePeriodSeconds"] = self.grace_s
+            delete_options["gracePeriodSeconds"] = self.grace_s
         preconditions = {"uid": self.uid, "resourceVersion": self.resource_version}
         if any(preconditions.values()):
-            told["preconditions"] = {key: value for key, value in preconditions.items() if value}
+            delete_options["preconditions"] = {key: value for key, value in preconditions.items() if value}
         if self.propagation:
-            told["propagationPolicy"] = self.propagation
+            delete_options["propagationPolicy"] = self.propagation
         if self.orphan_dependents is not None:
-            told["orphanDependents"] = self.orphan_dependents
+            delete_options["orphanDependents"] = self.orphan_dependents
         if self.dry_run:
-            told["dryRun"] = ["All"]
-        return told
+            delete_options["dryRun"] = ["All"]
+        return delete_options
 
 
 def parse_options(query: dict[str, str], body: Object | None) -> DeleteOptions:

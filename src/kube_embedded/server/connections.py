@@ -304,7 +304,7 @@ class Connection(asyncio.Protocol):
     def _proceed(self, answered: Incoming) -> None:
         """On with what waits behind an answer."""
         if self._end is not None and not self._waiting:
-            self._say(self._end)
+            self._write_end(self._end)
         elif self._leaving or not answered.keep_alive:
             self._transport.close()
         elif self._waiting:
@@ -321,11 +321,11 @@ class Connection(asyncio.Protocol):
         if self._streaming:
             self._transport.close()
         elif self._task is None:
-            self._say(self._end)
+            self._write_end(self._end)
         else:
             self._pause_reading()
 
-    def _say(self, end: _End) -> None:
+    def _write_end(self, end: _End) -> None:
         self._write(end.words)
         if end.linger:
             self._resume_reading()

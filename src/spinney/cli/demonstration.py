@@ -101,7 +101,7 @@ class DemoCluster:
     async def status_of(self, gang: str) -> str:
         """What the PodGroup of a gang says in its status; empty: nothing."""
         group = await self._client.get(PODGROUPS.ref(gang, NAMESPACE), PodGroup)
-        return next((said.message for said in reversed(group.status.scheduling_conditions)), "")
+        return next((condition.message for condition in reversed(group.status.scheduling_conditions)), "")
 
     async def running(self) -> set[str]:
         """Pods whose containers run."""
@@ -147,16 +147,16 @@ class DemoFailed(Exception):
 async def perform(cluster: DemoCluster, screen: Screen, started_s: float) -> None:
     """All steps in order, then the picture. Raises DemoFailed."""
     for number, (title, step) in enumerate(STEPS, start=1):
-        _say(f"[{number}/{len(STEPS)}] {title}", screen, bold=True)
+        _print(f"[{number}/{len(STEPS)}] {title}", screen, bold=True)
         for fact in await step(cluster):
             for line in textwrap.wrap(plain(fact), screen.width - len(_INDENT), break_on_hyphens=False):
-                _say(f"{_INDENT}{line}", screen)
-    _say("", screen)
+                _print(f"{_INDENT}{line}", screen)
+    _print("", screen)
     found = await cluster.topology_inputs()
     view = view_of(found.nodes, found.pods, found.groups, found.topologies or (), found.cluster_topologies)
     trees = [tree for tree in view.trees if tree.root.nodes]
     click.echo(shown(view, trees, RowSelection(), screen), color=screen.color)
-    _say(f"Everything above was checked, in {time.monotonic() - started_s:.1f} s.", screen)
+    _print(f"Everything above was checked, in {time.monotonic() - started_s:.1f} s.", screen)
 
 
 async def _cluster(cluster: DemoCluster) -> Facts:
@@ -310,7 +310,7 @@ def _check(is_true: bool, otherwise: str) -> None:
         raise DemoFailed(otherwise)
 
 
-def _say(line: str, screen: Screen, *, bold: bool = False) -> None:
+def _print(line: str, screen: Screen, *, bold: bool = False) -> None:
     click.echo(click.style(line, bold=True) if bold and screen.color else line, color=screen.color)
     sys.stdout.flush()
 

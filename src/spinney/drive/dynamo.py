@@ -199,9 +199,11 @@ class Dynamo:
         if self._refused.get(key) == about[0].words:
             return
         self._refused[key] = about[0].words
-        told = self._expanded(key)
-        await self._change_applier.carry_out([each for each in told.changes if isinstance(each, SetStatus | EmitEvent)])
-        _note(told)
+        expanded = self._expanded(key)
+        await self._change_applier.carry_out(
+            [each for each in expanded.changes if isinstance(each, SetStatus | EmitEvent)]
+        )
+        _note(expanded)
 
     def _expanded(self, key: Key) -> ChangeSet:
         """The expansion; the refusal of the last attempt is reported until another attempt has a different result."""

@@ -103,8 +103,8 @@ def installed_rules(*, topology: bool = True) -> OperatorAdmission:
 
     `topology`: whether the operator is told to heed it.
     """
-    told = AdmissionSettings(topology_enabled=topology, protects_managed=True, exempt_users=_AROUND)
-    return OperatorAdmission(told)
+    admission_settings = AdmissionSettings(topology_enabled=topology, protects_managed=True, exempt_users=_AROUND)
+    return OperatorAdmission(admission_settings)
 
 
 async def install_rights(kernel: Kernel, administrator: Transport) -> None:

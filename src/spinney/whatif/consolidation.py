@@ -194,19 +194,19 @@ class Survey:
 
 def survey(objects: ClusterObjects, limits: Consolidate, only: str = "") -> Survey:
     """Survey the gang named `only`, else all pending gangs. Each gang is evaluated alone: their moves do not add up."""
-    look = _SurveyRun(objects, limits)
+    survey_run = _SurveyRun(objects, limits)
     offers, stuck = [], []
-    for name in look.pending:
+    for name in survey_run.pending:
         if only in ("", name):
-            selection = look.ask(name)
+            selection = survey_run.ask(name)
             if selection.moves:
-                offers.append(look.offer(name, selection))
+                offers.append(survey_run.offer(name, selection))
             elif selection.decision.outcome != "placed":
                 found = selection.decision.explanation
                 stuck.append((name, found.reason if found is not None else selection.decision.outcome))
-    pods = look.example()
-    reaches = look.reaches(pods) if pods is not None and not only else []
-    asking = look.asked_by(pods) if pods is not None and not only else {}
+    pods = survey_run.example()
+    reaches = survey_run.reaches(pods) if pods is not None and not only else []
+    asking = survey_run.asked_by(pods) if pods is not None and not only else {}
     return Survey(limits, tuple(offers), tuple(stuck), asking, tuple(reaches))
 
 

@@ -133,8 +133,8 @@ def without_existing(expected_pods: list[ExpectedPods], there: ExistingOwner) ->
 
 
 def _has_ended(owner: Mapping[str, Any]) -> bool:
-    told = (owner.get("status") or {}).get("conditions") or ()
-    return any(one.get("type") in _ENDS and one.get("status") == "True" for one in told)
+    conditions = (owner.get("status") or {}).get("conditions") or ()
+    return any(one.get("type") in _ENDS and one.get("status") == "True" for one in conditions)
 
 
 def _top_uid(annotations: Mapping[str, str]) -> str:

@@ -54,8 +54,10 @@ def podcliqueset_of(graph: Json, settings: DynamoSettings, has_queue: bool, now_
         if isinstance(change, Create) and change.target.resource == PODCLIQUESETS:
             return change.body
     statuses = [change.status for change in expansion.changes if isinstance(change, SetStatus)]
-    said = [one["message"] for status in statuses for one in status.get("conditions", ()) if one["status"] == "False"]
-    return said[0] if said else "no PodCliqueSet follows from it"
+    messages = [
+        one["message"] for status in statuses for one in status.get("conditions", ()) if one["status"] == "False"
+    ]
+    return messages[0] if messages else "no PodCliqueSet follows from it"
 
 
 def replicas_asked(graph: Json) -> dict[str, int]:

@@ -275,7 +275,7 @@ class _Simulation:
         given = self._given
         first = self._place(list(given.workloads))
         self._move_search = MoveSearch(self._simulator, given.scheduler)
-        workloads = tuple(self._told(first))
+        workloads = tuple(self._results(first))
         self._move_search = None
         copies = self._copies(workloads) if given.copies != 1 else None
         if given.snapshot.if_refused and any(one.refusals for one in workloads):
@@ -308,7 +308,7 @@ class _Simulation:
             if pods * (number + 1) > self._given.registry.most_pods:
                 return Copies(asked, fitting, f"stopped at {pods * number} pods", blocker)
             number += 1
-            fits, found = _count(list(self._told(self._place([_renamed(one, number) for one in self._workloads()]))))
+            fits, found = _count(list(self._results(self._place([_renamed(one, number) for one in self._workloads()]))))
             fitting += fits
             blocker = blocker or found
             if asked is None and not fits:
@@ -353,7 +353,7 @@ class _Simulation:
 
     # Results
 
-    def _told(self, copy: _Copy) -> Iterator[WorkloadResult]:
+    def _results(self, copy: _Copy) -> Iterator[WorkloadResult]:
         for workload, raised in zip(copy.workloads, copy.raised, strict=True):
             for name in sorted(raised.foreign_schedulers):
                 self._notes.append(f"pods for the scheduler {name} are not looked at")

@@ -299,10 +299,10 @@ class Validator:
 
 def _new(errors: Sequence[FieldError], known: Sequence[FieldError]) -> list[FieldError]:
     """Rule errors that the schema has not reported already."""
-    return [error for error in errors if not any(_says(one, error) for one in known)]
+    return [error for error in errors if not any(_covers(one, error) for one in known)]
 
 
-def _says(known: FieldError, error: FieldError) -> bool:
+def _covers(known: FieldError, error: FieldError) -> bool:
     """Whether `known` covers `error`: the same unsupported value, or the same detail at the field or around it."""
     unknown = (known.path, known.type) == (error.path, error.type) and error.type is ErrorType.NOT_SUPPORTED
     around = error.path.startswith(known.path) and bool(error.detail) and known.detail.endswith(error.detail)

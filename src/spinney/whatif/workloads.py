@@ -290,8 +290,8 @@ async def _list_groups(client: ApiClient, namespace: str) -> Listing[PodGroup]:
 
 async def _is_suspended(client: ApiClient, kind: str, namespace: str, name: str) -> bool:
     path = OWNER_PATHS.get(kind)
-    told = await _lookup(client, path, name, namespace, _Owner) if path is not None else None
-    return told is not None and told.is_suspended
+    reported = await _lookup(client, path, name, namespace, _Owner) if path is not None else None
+    return reported is not None and reported.is_suspended
 
 
 def _refuse_unreadable(
@@ -324,9 +324,10 @@ def _ungrouped_notes(pods: Sequence[Pod], kind: str, name: str) -> list[str]:
         for pod in pods
         if belongs(pod, kind, name) and not pod.spec.node_name and POD_GROUP_NAME not in pod.metadata.annotations
     ]
-    told = [(pod.metadata.name, pod.condition(POD_SCHEDULED)) for pod in alone[:_FEW_NOTES]]
+    reported = [(pod.metadata.name, pod.condition(POD_SCHEDULED)) for pod in alone[:_FEW_NOTES]]
     return [
-        f"pod {each} is in no gang yet{f': {said.message}' if said and said.message else ''}" for each, said in told
+        f"pod {each} is in no gang yet{f': {scheduled.message}' if scheduled and scheduled.message else ''}"
+        for each, scheduled in reported
     ]
 
 
@@ -336,9 +337,9 @@ def _ungrouped(pods: Sequence[Pod], kind: str, namespace: str, name: str) -> Wor
         return WorkloadExplanation(kind, namespace, name, (explain_mistake(kept_out),))
     pod = next((pod for pod in pods if pod.metadata.name == name and kind == "Pod"), None)
     if pod is None:
-        told = (pod.condition(POD_SCHEDULED) for pod in pods if belongs(pod, kind, name))
-        said = next((one.message for one in told if one is not None and one.message), _NO_GROUP)
-        raise WorkloadNotFound(f"{kind} {namespace}/{name} has no gang yet: {said}")
+        reported = (pod.condition(POD_SCHEDULED) for pod in pods if belongs(pod, kind, name))
+        scheduled = next((one.message for one in reported if one is not None and one.message), _NO_GROUP)
+        raise WorkloadNotFound(f"{kind} {namespace}/{name} has no gang yet: {scheduled}")
     return lone_pod(pod)
 
 

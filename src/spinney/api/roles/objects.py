@@ -36,8 +36,8 @@ class Names:
     certificates: str = WEBHOOK_CERTIFICATES
 
     def applied(self, one: Grant) -> Grant:
-        told = {OPERATOR_LEASE: self.lease, WEBHOOK_CERTIFICATES: self.certificates}
-        return replace(one, names=tuple(told.get(name, name) for name in one.names))
+        configured = {OPERATOR_LEASE: self.lease, WEBHOOK_CERTIFICATES: self.certificates}
+        return replace(one, names=tuple(configured.get(name, name) for name in one.names))
 
     def place(self, one: Grant, namespace: str) -> str:
         """Where a right is given: schedulers that share a Lease share the keys of their records."""

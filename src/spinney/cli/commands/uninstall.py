@@ -28,10 +28,10 @@ _ASKED_FIRST = (
     "validatingadmissionpolicybindings",
     "validatingadmissionpolicies",
 )
-_LOOK_S = 1.0
+_POLL_S = 1.0
 _PATIENCE_S = 120
 
-Say = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @click.command(
@@ -67,7 +67,7 @@ async def _uninstall(namespace: str, kubeconfig: Path | None) -> None:
         await release_finalizers(client, door, click.echo)
 
 
-async def end_roles(client: ApiClient, door: Door, namespace: str, say: Say) -> None:
+async def end_roles(client: ApiClient, door: Door, namespace: str, report: Report) -> None:
     """First nobody is refused any more, then the roles end. Their pods are waited for: a role would put back what is
     released.
     """
@@ -81,21 +81,21 @@ async def end_roles(client: ApiClient, door: Door, namespace: str, say: Say) -> 
             labels = found["metadata"].get("labels") or {}
             is_policy = labels.get("app.kubernetes.io/part-of") == "spinney"
             if found["metadata"]["name"] == WEBHOOK_CONFIGURATION or is_policy:
-                await _delete(door, path, found, say)
+                await _delete(door, path, found, report)
     deployments = ResourcePath("apps", "v1", "deployments")
     for found in await _listed(client, deployments, namespace, _PART_OF):
-        await _delete(door, deployments, found, say)
+        await _delete(door, deployments, found, report)
     pods = ResourcePath("", "v1", "pods")
     for _ in range(_PATIENCE_S):
         left = await _listed(client, pods, namespace, _PART_OF)
         if not left:
             return
-        await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(_POLL_S)
     names = ", ".join(found["metadata"]["name"] for found in left)
     raise ClientError(f"pods of the roles in {namespace} are still there after {_PATIENCE_S} s: {names}")
 
 
-async def release_finalizers(client: ApiClient, door: Door, say: Say) -> None:
+async def release_finalizers(client: ApiClient, door: Door, report: Report) -> None:
     """No object waits any more for roles that are gone. Those of another installation of the roles put theirs back."""
     from spinney.api.labels import (
         FINALIZER_CLUSTERTOPOLOGY,
@@ -117,10 +117,10 @@ async def release_finalizers(client: ApiClient, door: Door, say: Say) -> None:
     for resource, finalizer in kept.items():
         for found in await _listed(client, path_of(resource)):
             if finalizer in (found["metadata"].get("finalizers") or ()):
-                await _release(door, path_of(resource), found, finalizer, say)
+                await _release(door, path_of(resource), found, finalizer, report)
 
 
-async def _release(door: Door, path: ResourcePath, found: dict[str, Any], finalizer: str, say: Say) -> None:
+async def _release(door: Door, path: ResourcePath, found: dict[str, Any], finalizer: str, report: Report) -> None:
     from spinney.drive.apply.outcome import Gone, written
     from spinney.drive.apply.write import Precondition
 
@@ -131,10 +131,10 @@ async def _release(door: Door, path: ResourcePath, found: dict[str, Any], finali
     outcome = await door.merge_patch(ref, {"metadata": {"finalizers": left or None}}, given)
     if not isinstance(outcome, Gone):
         written(outcome)
-    say(f"released {ref}")
+    report(f"released {ref}")
 
 
-async def _delete(door: Door, path: ResourcePath, found: dict[str, Any], say: Say) -> None:
+async def _delete(door: Door, path: ResourcePath, found: dict[str, Any], report: Report) -> None:
     from spinney.drive.apply.outcome import Deleted, Gone, written
     from spinney.drive.apply.write import Precondition
 
@@ -143,7 +143,7 @@ async def _delete(door: Door, path: ResourcePath, found: dict[str, Any], say: Sa
     outcome = await door.delete(ref, Precondition(uid=metadata["uid"]), propagation="Background")
     if not isinstance(outcome, (Deleted, Gone)):
         written(outcome)
-    say(f"deleted {ref}")
+    report(f"deleted {ref}")
 
 
 async def _listed(client: ApiClient, path: ResourcePath, namespace: str = "", labels: str = "") -> list[dict[str, Any]]:

@@ -232,10 +232,10 @@ def _container(role: str, namespace: str, image: str, configuration: OperatorCon
     }
 
 
-def _certificates(role: str, configuration: OperatorConfiguration, said: Object) -> list[Object]:
+def _certificates(role: str, configuration: OperatorConfiguration, body: Object) -> list[Object]:
     """What is said of the volume with certificates that somebody else makes, where there is one."""
     is_given = role == "webhook" and configuration.server.webhooks.cert_provision_mode == "manual"
-    return [{"name": "certificates", **said}] if is_given else []
+    return [{"name": "certificates", **body}] if is_given else []
 
 
 def _probe(path: str) -> Object:

@@ -39,7 +39,7 @@ def check_queue(request: AdmissionRequest, settings: AdmissionSettings, lookup: 
         found.refuse(invalid("spec.parentQueue", request.name, "a queue cannot be its own parent"))
 
 
-_LOOKED_UP = 6
+_MAX_LOOKUPS = 6
 """Topologies of one PodGroup that are looked at; each takes two reads."""
 
 Constraint = tuple[str, PodGroupTopologyConstraint]
@@ -57,8 +57,8 @@ def check_podgroup(request: AdmissionRequest, settings: AdmissionSettings, looku
         return
     before = {str(error) for error in _structure(known)} if known is not None else set()
     found.refuse_all(error for error in _structure(group) if str(error) not in before)
-    settled = {constraint for _, constraint in _constraints(known)} if known is not None else set()
-    asked = [(path, each) for path, each in _constraints(group) if each not in settled]
+    checked = {constraint for _, constraint in _constraints(known)} if known is not None else set()
+    asked = [(path, each) for path, each in _constraints(group) if each not in checked]
     errors = list(_unknown(asked, lookup))
     if _is_generated(group):
         for error in errors:
@@ -97,16 +97,16 @@ def _structure(group: PodGroup) -> Iterator[FieldError]:
 def _circle(groups: tuple[SubGroup, ...]) -> str:
     """The first sub-group that is above itself; empty if there is none. Takes each step once."""
     parents = {each.name: each.parent for each in groups}
-    settled: set[str] = set()
+    checked: set[str] = set()
     for each in groups:
         walked: dict[str, None] = {}
         name: str | None = each.name
-        while name is not None and name not in settled and name in parents:
+        while name is not None and name not in checked and name in parents:
             if name in walked:
                 return name
             walked[name] = None
             name = parents[name]
-        settled.update(walked)
+        checked.update(walked)
     return ""
 
 
@@ -176,7 +176,7 @@ def _unknown(constraints: Iterable[Constraint], lookup: Lookup) -> Iterator[Fiel
             )
             continue
         if name not in seen:
-            if len(seen) == _LOOKED_UP:
+            if len(seen) == _MAX_LOOKUPS:
                 continue
             seen[name] = _levels(name, lookup)
         known = seen[name]

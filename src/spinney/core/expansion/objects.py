@@ -247,10 +247,10 @@ def conditions(
     for old in before:
         finding = by_type.pop(old.type, None)
         if finding is not None:
-            result.append(_said(finding, old, now_s, generation))
+            result.append(_condition_body(finding, old, now_s, generation))
         elif old.type not in gone:
             result.append(to_builtins(old))
-    result += [_said(finding, None, now_s, generation) for finding in by_type.values()]
+    result += [_condition_body(finding, None, now_s, generation) for finding in by_type.values()]
     return result
 
 
@@ -259,9 +259,9 @@ def holds(before: tuple[Condition, ...], kind: str) -> bool:
     return found is not None and found.status == TRUE
 
 
-def _said(finding: ConditionChange, old: Condition | None, now_s: float, generation: int) -> Json:
+def _condition_body(finding: ConditionChange, old: Condition | None, now_s: float, generation: int) -> Json:
     same = old is not None and old.status == finding.status
-    said: Json = {
+    fields: Json = {
         "type": finding.type,
         "status": finding.status,
         "lastTransitionTime": old.last_transition_time if same and old is not None else format_time(now_s),
@@ -269,5 +269,5 @@ def _said(finding: ConditionChange, old: Condition | None, now_s: float, generat
         "message": finding.message,
     }
     if generation:
-        said["observedGeneration"] = generation
-    return said
+        fields["observedGeneration"] = generation
+    return fields

@@ -95,8 +95,8 @@ class Replica:
     @property
     def breached(self) -> bool:
         """Whether it is incomplete, or a member is below its minimum or has not reported yet."""
-        said = [condition(each.status.conditions, BREACHED) for each in self.live]
-        return not self.complete or any(each is None or each.status == TRUE for each in said)
+        breaches = [condition(each.status.conditions, BREACHED) for each in self.live]
+        return not self.complete or any(each is None or each.status == TRUE for each in breaches)
 
 
 def expand(group: PodCliqueScalingGroup, observed: Observed) -> ChangeSet:
@@ -186,7 +186,7 @@ def _to_replace(group: PodCliqueScalingGroup, observed: Observed, replicas: Sequ
     old = [replica for replica in replicas if _is_old(replica, observed.revisions)]
     idle = [each for replica in old if not replica.available for each in replica.live]
     chosen = _chosen(group, observed)
-    if idle or chosen is None or not _can_spare(group, replicas):
+    if idle or chosen is None or not _may_disrupt(group, replicas):
         return idle
     return [each for replica in old if replica.index == chosen.current for each in replica.live]
 
@@ -195,7 +195,7 @@ def _may_replace(observed: Observed) -> bool:
     return not waits_for_user(observed.podcliqueset) and is_updating(observed.podcliqueset, observed.group.replica)
 
 
-def _can_spare(group: PodCliqueScalingGroup, replicas: Sequence[Replica]) -> bool:
+def _may_disrupt(group: PodCliqueScalingGroup, replicas: Sequence[Replica]) -> bool:
     well = sum(replica.available for replica in replicas)
     return well >= min(group.spec.min_available, group.spec.replicas)
 
@@ -222,8 +222,8 @@ def _to_terminate(
     group: PodCliqueScalingGroup, observed: Observed, replicas: Sequence[Replica]
 ) -> tuple[list[PodClique], list[EmitEvent], float | None]:
     """Replicas with a clique in breach for too long, while the group as a whole is not and no update runs (2.7 a)."""
-    said = condition(group.status.conditions, BREACHED)
-    if said is not None and said.status != FALSE:
+    breaches = condition(group.status.conditions, BREACHED)
+    if breaches is not None and breaches.status != FALSE:
         return [], [], None
     delay = gang_termination.delay_s(observed.podcliqueset)
     found: list[PodClique] = []
@@ -342,7 +342,7 @@ def _turn(
     reported = chosen is not None and any(replica.index == chosen.current for replica in serving)
     if reported or not old or len(serving) < len(old):
         return chosen
-    if not _can_spare(group, replicas) or not _are_replaced(chosen, replicas):
+    if not _may_disrupt(group, replicas) or not _are_replaced(chosen, replicas):
         return chosen
     had = (*chosen.completed, chosen.current) if chosen is not None else ()
     current = serving[0].index

@@ -42,8 +42,8 @@ Answer = DesiredPodGroup | Skip | UserError
 
 def opts_out(labels: Mapping[str, str], annotations: Mapping[str, str]) -> bool:
     """Whether an object opts out of grouping; the value `false` does not opt out."""
-    said = [*_OPT_OUT.intersection(labels), *_OPT_OUT.intersection(annotations)]
-    return any(place.get(key, "false").lower() != "false" for key in said for place in (labels, annotations))
+    declared = [*_OPT_OUT.intersection(labels), *_OPT_OUT.intersection(annotations)]
+    return any(place.get(key, "false").lower() != "false" for key in declared for place in (labels, annotations))
 
 
 def group(chain: OwnerChain, lookups: Lookups, settings: GrouperSettings) -> Answer:
@@ -129,8 +129,8 @@ def _topology(
 def _levels_below(chain: OwnerChain) -> Iterator[str]:
     """Topology levels in annotations of pods or pod templates: those of segments, and those of Ray groups."""
     keys = (*PLACES, *BLOCKS) if chain.top.group == ray.GROUP else BLOCKS
-    for said in (chain.pod.metadata.annotations, *templates(chain.top.part("spec"))):
-        yield from (said[key] for key in keys if said.get(key))
+    for declared in (chain.pod.metadata.annotations, *templates(chain.top.part("spec"))):
+        yield from (declared[key] for key in keys if declared.get(key))
 
 
 def _spec(shape: GroupShape, rank: QueueAndPriority, constraint: PodGroupTopologyConstraint) -> PodGroupSpec:
@@ -155,8 +155,8 @@ def _initial_labels(chain: OwnerChain) -> dict[str, str]:
     """The node pool and user labels, from the first object that has them."""
     found = {}
     for key in (KAI_NODE_POOL, USER):
-        said = (chain.top.labels, chain.pod.metadata.labels, chain.top.annotations, chain.pod.metadata.annotations)
-        if value := next((place[key] for place in said if place.get(key)), ""):
+        declared = (chain.top.labels, chain.pod.metadata.labels, chain.top.annotations, chain.pod.metadata.annotations)
+        if value := next((place[key] for place in declared if place.get(key)), ""):
             found[key] = value
     return found
 

@@ -87,9 +87,9 @@ def queue_and_priority_of(
 def _queue(chain: OwnerChain, lookups: Lookups, settings: GrouperSettings) -> tuple[str, tuple[str, ...]]:
     """The named queue, else the default one, with warnings. Only a named queue can be missing."""
     key = settings.queue_label
-    named = _said(chain, key)[0] or chain.top.annotations.get(key, "")
-    if not named and (project := _said(chain, PROJECT)[0]):
-        pool = _said(chain, KAI_NODE_POOL)[0]
+    named = _label_value(chain, key)[0] or chain.top.annotations.get(key, "")
+    if not named and (project := _label_value(chain, PROJECT)[0]):
+        pool = _label_value(chain, KAI_NODE_POOL)[0]
         named, key = (f"{project}-{pool}" if pool else project), PROJECT
     if not named:
         return settings.default_queue, ()
@@ -105,7 +105,7 @@ def _priority_class(
     """The first named class that exists; a class that does not exist gives a warning and is skipped."""
     own = chain.gang.word("spec", "priorityClassName") if chain.gang is not None else ""
     candidates = [("spec.priorityClassName", own, False)]
-    candidates += [(label(key), *_said(chain, key)) for key in (RAY_PRIORITY_CLASS_NAME, PRIORITY_CLASS_NAME)]
+    candidates += [(label(key), *_label_value(chain, key)) for key in (RAY_PRIORITY_CLASS_NAME, PRIORITY_CLASS_NAME)]
     candidates.append(("spec.priorityClassName", chain.pod.spec.priority_class_name, True))
     warnings: list[str] = []
     default = settings.default_classes.get(chain.top.kind, shape.default_class)
@@ -119,14 +119,14 @@ def _priority_class(
 
 
 def _preemptibility(chain: OwnerChain) -> tuple[str, bool]:
-    found, by_pod = _said(chain, KAI_PREEMPTIBILITY)
+    found, by_pod = _label_value(chain, KAI_PREEMPTIBILITY)
     if found and found not in _CHOICES:
         subject = chain.pod.title if by_pod else chain.top
         raise InvalidFieldError(subject, label(KAI_PREEMPTIBILITY), found, " or ".join(_CHOICES))
     return found, by_pod
 
 
-def _said(chain: OwnerChain, key: str) -> tuple[str, bool]:
+def _label_value(chain: OwnerChain, key: str) -> tuple[str, bool]:
     """The value of a label on the first owner from the top down that carries it; else the pod's, which is told."""
     above = (*((chain.gang,) if chain.gang is not None else ()), *reversed(chain.owners))
     if found := next((owner.labels[key] for owner in above if owner.labels.get(key)), ""):

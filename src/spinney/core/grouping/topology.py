@@ -107,10 +107,10 @@ def constraint_of(
     )
 
 
-def segments_said(owner: Mapping[str, str], spec: object) -> dict[str, str]:
+def segment_annotations(owner: Mapping[str, str], spec: object) -> dict[str, str]:
     """The segment and topology annotations of an owner or its templates; the owner's own take precedence."""
-    said = [owner, *templates(spec)]
-    asked = {key: next((one[key] for one in said if one.get(key)), "") for key in (KAI_TOPOLOGY, *_SEGMENTS)}
+    sources = [owner, *templates(spec)]
+    asked = {key: next((one[key] for one in sources if one.get(key)), "") for key in (KAI_TOPOLOGY, *_SEGMENTS)}
     return {key: value for key, value in asked.items() if value} if any(asked[key] for key in BLOCKS) else {}
 
 

@@ -26,7 +26,7 @@ class TreeLevel:
         "_members",
         "_names",
         "_narrowest",
-        "_spare",
+        "_reusable",
         "_stale",
         "_untidy",
         "below",
@@ -48,7 +48,7 @@ class TreeLevel:
         self.ids: list[int] = []
         self._members: list[list[int]] = []
         self._untidy: list[bool] = []
-        self._spare: list[int] = []
+        self._reusable: list[int] = []
         self._stale: list[int] = []
         self._array: Ids = np.zeros(0, np.int32)
 
@@ -68,8 +68,8 @@ class TreeLevel:
 
     def spare(self) -> int | None:
         """The id of an empty domain that may be reused; None if there is none."""
-        while self._spare:
-            domain = self._spare.pop()
+        while self._reusable:
+            domain = self._reusable.pop()
             if not self.sizes[domain]:
                 return domain
         return None
@@ -108,7 +108,7 @@ class TreeLevel:
         else:
             self._members[domain] = []
             self._untidy[domain] = False
-            self._spare.append(domain)
+            self._reusable.append(domain)
 
     def members(self, domain: int) -> list[int]:
         """Slots sorted by node name. A list that was returned is never changed."""

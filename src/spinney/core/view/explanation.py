@@ -171,8 +171,8 @@ def explain_gang(
 
 def lone_pod(pod: Pod) -> WorkloadExplanation:
     """The explanation of a pod that is in no gang."""
-    said = pod.condition(POD_SCHEDULED)
-    words = said.message if said is not None and said.status == "False" else ""
+    scheduled = pod.condition(POD_SCHEDULED)
+    words = scheduled.message if scheduled is not None and scheduled.status == "False" else ""
     why = () if pod.spec.node_name else (words or "it is in no PodGroup, so that no gang scheduler looks at it",)
     state = State.SCHEDULED.value if pod.spec.node_name else NOT_REPORTED
     member = Member(pod.metadata.name, node=pod.spec.node_name)
@@ -196,11 +196,11 @@ def _state(group: PodGroup, pods: Sequence[Pod], reported: Json, had_any: bool) 
     """
     if reported:
         return str(reported.get("state", NOT_REPORTED)), _split(reported.get("lines") or [reported.get("reason", "")])
-    said = next(
+    scheduled = next(
         (one for one in reversed(group.status.scheduling_conditions) if one.type == UNSCHEDULABLE_ON_NODE_POOL), None
     )
-    if said is not None:
-        return State.UNSCHEDULABLE.value, _split([said.message])
+    if scheduled is not None:
+        return State.UNSCHEDULABLE.value, _split([scheduled.message])
     if pods and all(pod.spec.node_name for pod in pods):
         return State.SCHEDULED.value, ()
     if PLAN in group.metadata.annotations:
@@ -251,8 +251,12 @@ def _score(group: PodGroup) -> float | None:
 def _member(pod: Pod, nodes: Mapping[str, Node], levels: Levels, reported: Sequence[str]) -> Member:
     notes, node = pod.metadata.annotations, nodes.get(pod.spec.node_name)
     domain = levels.path(node.metadata.labels) if node is not None else tuple(notes.get(DOMAIN, "").split("/"))
-    said = pod.condition(POD_SCHEDULED)
-    own = "" if said is None or pod.spec.node_name or _split([said.message]) == tuple(reported) else said.message
+    scheduled = pod.condition(POD_SCHEDULED)
+    own = (
+        ""
+        if scheduled is None or pod.spec.node_name or _split([scheduled.message]) == tuple(reported)
+        else scheduled.message
+    )
     return Member(
         name=pod.metadata.name,
         group=pod.metadata.labels.get(KAI_SUBGROUP_NAME, ""),

@@ -21,8 +21,8 @@ def is_mistaken(pod: Pod) -> bool:
     """Whether a mistake of its workload keeps the pod out of any gang."""
     ends = pod.metadata.deletion_timestamp is not None or pod.is_over
     grouped = POD_GROUP_NAME in pod.metadata.annotations
-    said = pod.condition(SCHEDULED)
-    return said is not None and said.reason == WARNING and not (grouped or pod.spec.node_name or ends)
+    scheduled = pod.condition(SCHEDULED)
+    return scheduled is not None and scheduled.reason == WARNING and not (grouped or pod.spec.node_name or ends)
 
 
 def maker(pod: Pod) -> tuple[str, str]:
@@ -45,13 +45,13 @@ def by_workload(pods: Iterable[Pod]) -> dict[Key, list[Pod]]:
 
 def explain_mistake(pods: Sequence[Pod]) -> GangExplanation:
     """The explanation of a workload that is no gang; `pods`: those of it that are kept out."""
-    told = [said.message for pod in pods if (said := pod.condition(SCHEDULED)) is not None]
+    messages = [scheduled.message for pod in pods if (scheduled := pod.condition(SCHEDULED)) is not None]
     namespace, name = workload_of_pod(pods[0])
     return GangExplanation(
         name=f"{namespace}/{name}",
         state=State.MISTAKE.value,
         waits=True,
-        lines=tuple(dict.fromkeys(told)),
+        lines=tuple(dict.fromkeys(messages)),
         queue=pods[0].metadata.labels.get(KAI_QUEUE, ""),
         members=tuple(Member(pod.metadata.name) for pod in pods),
     )

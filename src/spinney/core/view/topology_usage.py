@@ -53,7 +53,7 @@ def _applies(podcliqueset: PodCliqueSet) -> tuple[bool, str]:
     """By the constraints of the set, and by what the operator has last said about their topology (S1)."""
     if not constrained(podcliqueset):
         return False, "no topologyConstraint"
-    said = condition(podcliqueset.status.conditions, TOPOLOGY_LEVELS_UNAVAILABLE)
-    if said is None or said.status == "False":
+    unavailable = condition(podcliqueset.status.conditions, TOPOLOGY_LEVELS_UNAVAILABLE)
+    if unavailable is None or unavailable.status == "False":
         return True, ""
-    return said.status == "True", said.message
+    return unavailable.status == "True", unavailable.message

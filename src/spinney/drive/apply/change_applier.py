@@ -41,30 +41,30 @@ class EventRecorder:
     """Start it with `run`; events recorded before or while it runs are written."""
 
     def __init__(self, write: Callable[[EmitEvent], Awaitable[Any]], clock: Clock) -> None:
-        self._tell = write
+        self._write = write
         self._clock = clock
         self._waiting: deque[tuple[float, EmitEvent]] = deque(maxlen=_MOST)
-        self._said = asyncio.Event()
+        self._queued = asyncio.Event()
 
     def record(self, notices: Iterable[EmitEvent]) -> None:
         """Queue events; they are written soon or dropped."""
         for notice in notices:
             self._waiting.append((self._clock.monotonic(), notice))
-            self._said.set()
+            self._queued.set()
 
     async def run(self) -> None:
         """Write queued events until cancelled."""
         while True:
-            await self._said.wait()
-            self._said.clear()
+            await self._queued.wait()
+            self._queued.clear()
             while self._waiting:
                 since_s, notice = self._waiting.popleft()
                 if self._clock.monotonic() - since_s <= _OLD_S:
-                    await self._told(notice)
+                    await self._write_event(notice)
 
-    async def _told(self, notice: EmitEvent) -> None:
+    async def _write_event(self, notice: EmitEvent) -> None:
         try:
-            await self._tell(notice)
+            await self._write(notice)
         except Exception as error:
             _log.info("an event was lost", reason=notice.reason, target=str(notice.target), error=str(error))
         await asyncio.sleep(_PAUSE_S)
@@ -90,7 +90,7 @@ class ChangeApplier:
         self._door = door
         self._clock = clock
         self._component = component
-        self.event_recorder = EventRecorder(self._tell, clock)
+        self.event_recorder = EventRecorder(self._write, clock)
 
     async def carry_out(
         self, changes: Iterable[Change], about: InvolvedObject | None = None, refusals: list[Refusal] | None = None
@@ -161,11 +161,11 @@ class ChangeApplier:
             case Delete(target, uid):
                 return await self._door.delete(ref_of(target), Precondition(uid), propagation="Background")
             case EmitEvent():
-                return await self._tell(change)
+                return await self._write(change)
             case _:
                 assert_never(change)
 
-    async def _tell(self, notice: EmitEvent) -> Outcome:
+    async def _write(self, notice: EmitEvent) -> Outcome:
         target, time = notice.target, format_time(self._clock.now())
         word = short_hash([notice.uid, notice.reason, notice.message, notice.occasion])
         namespace = target.namespace or "default"
@@ -195,7 +195,7 @@ class ChangeApplier:
     async def _complain(self, refusal: Refusal, about: InvolvedObject | None) -> None:
         notice = failure(refusal, about)
         if notice is not None:
-            await self._tell(notice)
+            await self._write(notice)
 
 
 def _batches(changes: Iterable[Change]) -> Iterator[list[Change]]:

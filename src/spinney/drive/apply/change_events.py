@@ -94,10 +94,10 @@ def remembered(about: InvolvedObject, refusals: Sequence[Refusal], error: Except
     since_s = max((seconds(each.observed_at) for each in about.last_errors), default=0.0)
     if not found or found == known or (found.keys() == known.keys() and now_s - since_s < _FRESH_S):
         return None
-    told: list[Json] = [
+    last_errors_now: list[Json] = [
         {"code": code, "description": text, "observedAt": format_time(now_s)} for code, text in found.items()
     ]
-    return SetStatus(about.target, {"lastErrors": told}, about.metadata.uid, "")
+    return SetStatus(about.target, {"lastErrors": last_errors_now}, about.metadata.uid, "")
 
 
 def forgotten(about: InvolvedObject) -> SetStatus | None:

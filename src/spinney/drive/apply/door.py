@@ -121,7 +121,9 @@ class Door:
         body: Object = {
             "apiVersion": "v1",
             "kind": "Binding",
-            "metadata": {key: dict(told) for key, told in (("annotations", annotations), ("labels", labels)) if told},
+            "metadata": {
+                key: dict(values) for key, values in (("annotations", annotations), ("labels", labels)) if values
+            },
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
         return await self._post(write, ref.path("binding"), with_metadata(body, ref, given))
@@ -207,9 +209,9 @@ class Door:
     def _record(self, write: Write, outcome: Outcome | None) -> None:
         """Count the write, and record what caches have to show. Outcome None: interrupted, its effect is unknown."""
         if not write.dry_run:
-            told = type(outcome).__name__ if outcome is not None else "Unknown"
+            outcome_name = type(outcome).__name__ if outcome is not None else "Unknown"
             resource = str(write.ref.resource) + (f"/{write.subresource}" if write.subresource else "")
-            WRITES.values[self._field_manager, resource, write.verb.value, told] += 1
+            WRITES.values[self._field_manager, resource, write.verb.value, outcome_name] += 1
         key = write.ref.key
         if not write.ref.name and isinstance(outcome, Written):
             key = (write.ref.namespace, outcome.name)

@@ -87,7 +87,7 @@ class _Annotated(msgspec.Struct, gc=False):
     annotations: dict[str, str] = {}
 
 
-class _Seated(msgspec.Struct, gc=False, rename="camel"):
+class _BoundSpec(msgspec.Struct, gc=False, rename="camel"):
     node_name: str = ""
 
 
@@ -95,8 +95,8 @@ class _Annotations(msgspec.Struct, gc=False):
     metadata: _Annotated
 
 
-class _Seat(msgspec.Struct, gc=False):
-    spec: _Seated
+class _Bound(msgspec.Struct, gc=False):
+    spec: _BoundSpec
 
 
 class _Envelope(msgspec.Struct, gc=False):
@@ -109,7 +109,7 @@ _HEADS = msgspec.json.Decoder(_Headed)
 _RAW_LISTS = msgspec.json.Decoder(_List[msgspec.Raw])
 _STATUSES = msgspec.json.Decoder(Status)
 _ANNOTATIONS = msgspec.json.Decoder(_Annotations)
-_SEATS = msgspec.json.Decoder(_Seat)
+_BINDINGS = msgspec.json.Decoder(_Bound)
 
 _DEEPEST = 256
 _TOKENS = re.compile(rb'"(?:[^"\\]++|\\.)*+"|[\[\]{}]', re.DOTALL)
@@ -221,7 +221,7 @@ def _broken(raw: msgspec.Raw, problem: str, *, deleted: bool) -> Broken:
     with suppress(*_UNREADABLE):
         annotations = _ANNOTATIONS.decode(raw).metadata.annotations
     with suppress(*_UNREADABLE):
-        node = _SEATS.decode(raw).spec.node_name
+        node = _BINDINGS.decode(raw).spec.node_name
     return Broken((meta.namespace, meta.name), meta.resource_version, deleted, problem, meta.uid, node, annotations)
 
 

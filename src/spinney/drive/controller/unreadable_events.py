@@ -38,7 +38,7 @@ class UnreadableEvents:
         self._clock = clock
         self._role = role
         self._waiting: dict[_Subject, Complaint] = {}
-        self._told_s: dict[_Subject, float] = {}
+        self._reported_s: dict[_Subject, float] = {}
         self._wake = asyncio.Event()
         unreadable.listen(self._note)
 
@@ -48,22 +48,22 @@ class UnreadableEvents:
             await self._wake.wait()
             while self._waiting:
                 subject = next(iter(self._waiting))
-                await self._tell(self._waiting.pop(subject))
+                await self._write(self._waiting.pop(subject))
                 await asyncio.sleep(PAUSE_S)
             self._wake.clear()
 
     def _note(self, complaint: Complaint) -> None:
         subject, now_s = (complaint.resource, complaint.thing.uid), self._clock.monotonic()
-        if now_s - self._told_s.get(subject, -AGAIN_S) < AGAIN_S or len(self._waiting) >= _MOST:
+        if now_s - self._reported_s.get(subject, -AGAIN_S) < AGAIN_S or len(self._waiting) >= _MOST:
             return
-        self._told_s.pop(subject, None)
-        self._told_s[subject] = now_s
-        if len(self._told_s) > _MOST:
-            del self._told_s[next(iter(self._told_s))]
+        self._reported_s.pop(subject, None)
+        self._reported_s[subject] = now_s
+        if len(self._reported_s) > _MOST:
+            del self._reported_s[next(iter(self._reported_s))]
         self._waiting[subject] = complaint
         self._wake.set()
 
-    async def _tell(self, complaint: Complaint) -> None:
+    async def _write(self, complaint: Complaint) -> None:
         resource, thing = complaint
         namespace, name = thing.key
         about = ObjectMeta(name=name, namespace=namespace or _CLUSTER_EVENTS, uid=thing.uid)

@@ -240,9 +240,9 @@ class Election:
         """Acquire the lease and renew it. The waiting work is notified but not waited for, since it may be busy."""
         leadership, loop = await self.acquire(), elected.get_loop()
         if loop is asyncio.get_running_loop():
-            _tell(elected, leadership)
+            _announce(elected, leadership)
         else:
-            loop.call_soon_threadsafe(_tell, elected, leadership)
+            loop.call_soon_threadsafe(_announce, elected, leadership)
         await self.keep(leadership)
 
     async def acquire(self) -> Leadership:
@@ -292,22 +292,22 @@ class Election:
     async def _try_to_acquire(self) -> _Lease | None:
         """The lease, if it was free or expired and we won the compare-and-swap."""
         try:
-            lease = await self._look()
+            lease = await self._read()
             if not (self._is_free(lease) if lease is not None else self._is_over()):
-                self._settled("")
+                self._report_problem("")
                 return None
             problem = self._stuck() or self._uncountable(lease)
             if problem:
-                self._settled(problem)
+                self._report_problem(problem)
                 return None
             outcome = await self._take(lease)
         except ClientError as error:
-            self._settled(f"{self._ref} is out of reach: {error}")
+            self._report_problem(f"{self._ref} is out of reach: {error}")
             return None
-        self._settled(f"{self._ref} cannot be taken: {_words(outcome)}" if isinstance(outcome, Refused) else "")
+        self._report_problem(f"{self._ref} cannot be taken: {_words(outcome)}" if isinstance(outcome, Refused) else "")
         return self._seen if self._took(outcome) else None
 
-    def _settled(self, problem: str) -> None:
+    def _report_problem(self, problem: str) -> None:
         """Log a problem that prevents any leader once, and again when it becomes another problem."""
         if problem and problem != self._problem:
             _log.warning("election: no process can lead", lease=str(self._ref), problem=problem)
@@ -331,7 +331,7 @@ class Election:
 
     # Looking
 
-    async def _look(self) -> _Lease | None:
+    async def _read(self) -> _Lease | None:
         """Read the lease and note the time by our clock at which it last changed."""
         try:
             lease = await self._client.get(self._ref, _Lease)
@@ -445,7 +445,7 @@ class Election:
     async def _renew(self, epoch: int) -> bool:
         """True if renewed, False if it may succeed next time. Raises `LeadershipLost` if another candidate holds it."""
         if self._seen is None or not self._is_ours(self._seen, epoch):
-            lease = await self._look()
+            lease = await self._read()
             if lease is None or not self._is_ours(lease, epoch):
                 holder = lease.spec.holder_identity if lease else "nobody"
                 raise LeadershipLost(f"{self._ref}: epoch {epoch} was taken over by {holder}")
@@ -464,7 +464,7 @@ class Election:
             async with asyncio.timeout(_RELEASE_S):
                 if self._seen is not None and await self._let_go(self._seen):
                     return
-                lease = await self._look()
+                lease = await self._read()
                 if lease is not None and lease.spec.holder_identity == self._identity:
                     await self._let_go(lease)
 
@@ -502,7 +502,7 @@ def _words(refused: Refused) -> str:
     return f"{refused.status.code} {refused.status.message or refused.status.reason}"
 
 
-def _tell(elected: asyncio.Future[Leadership], leadership: Leadership) -> None:
+def _announce(elected: asyncio.Future[Leadership], leadership: Leadership) -> None:
     if not elected.done():
         elected.set_result(leadership)
 
@@ -514,17 +514,17 @@ async def _awaited(work: Awaitable[None]) -> None:
 def _begun(work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
     """A task whose exception is always retrieved, also if its waiter was cancelled."""
     task = asyncio.create_task(work, name=name)
-    task.add_done_callback(_look_at)
+    task.add_done_callback(_log_error)
     return task
 
 
-def _look_at(task: asyncio.Task[None]) -> None:
+def _log_error(task: asyncio.Task[None]) -> None:
     error = None if task.cancelled() else task.exception()
     if error is None:
         return
     is_expected = all(isinstance(leaf, ClientError) for leaf in _leaves(error))
-    tell = _log.debug if is_expected else _log.warning
-    tell("election: a task ended with an error", task=task.get_name(), error=repr(error))
+    log = _log.debug if is_expected else _log.warning
+    log("election: a task ended with an error", task=task.get_name(), error=repr(error))
 
 
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:

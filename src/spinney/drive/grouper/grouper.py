@@ -46,12 +46,14 @@ class Grouper:
         self.caches = SharedCaches(self._client, own_writes, dice)
         door = Door(transport, dice, field_manager=FIELD_MANAGER, own_writes=own_writes, may_write=may_write)
         self._change_applier = ChangeApplier(door, clock, FIELD_MANAGER)
-        told = settings or GrouperSettings()
+        effective = settings or GrouperSettings()
         self._latecomers = OptionalCaches(self._client, own_writes, dice, self.caches.unreadable)
         self._user_errors = UnreadableEvents(self.caches.unreadable, door, clock, FIELD_MANAGER)
-        views = GrouperCaches(self.caches, self._latecomers, told)
+        views = GrouperCaches(self.caches, self._latecomers, effective)
         user_errors = UserErrorReporter(door, self._change_applier, clock)
-        grouping = PodReconciler(views, OwnerResolver(self._client, clock), self._change_applier, user_errors, told)
+        grouping = PodReconciler(
+            views, OwnerResolver(self._client, clock), self._change_applier, user_errors, effective
+        )
         self._views = views
         self._pods = controller(grouping, self._client, dice)
         self._queues = self._queue_keeper()

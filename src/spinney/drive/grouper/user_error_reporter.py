@@ -43,20 +43,20 @@ class UserErrorReporter:
         self._door = door
         self._change_applier = change_applier
         self._clock = clock
-        self._told: dict[Key, _Reported] = {}
+        self._reported: dict[Key, _Reported] = {}
         self._owners: dict[str, tuple[str, ...]] = {}
 
     @property
     def pods(self) -> list[Key]:
         """The pods with a reported error."""
-        return sorted(self._told)
+        return sorted(self._reported)
 
     def forget(self, key: Key) -> None:
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
 
     async def block(self, pod: Pod, top: Owner, sentence: str, podgroup: PodGroup | None) -> None:
         """Report an error that keeps the pod without a PodGroup until the user corrects it."""
-        await self._tell(pod, top, (sentence,), podgroup, blocking=True)
+        await self._report(pod, top, (sentence,), podgroup, blocking=True)
         if podgroup is not None:
             await self._change_applier.carry_out(podgroup_condition(podgroup, sentence, self._clock.now()))
         condition = pod_condition(pod, sentence, self._clock.now())
@@ -66,7 +66,7 @@ class UserErrorReporter:
     async def warn(self, pod: Pod, top: Owner, sentences: tuple[str, ...], podgroup: PodGroup | None) -> None:
         """Report warnings about a pod that has its PodGroup. Without sentences earlier errors are withdrawn."""
         if sentences:
-            await self._tell(pod, top, sentences, podgroup, blocking=False)
+            await self._report(pod, top, sentences, podgroup, blocking=False)
         else:
             self.forget((pod.metadata.namespace, pod.metadata.name))
             self._owners.pop(top.uid, None)
@@ -79,11 +79,11 @@ class UserErrorReporter:
         if has_user_error(pod):
             await self._put_status(pod, {})
 
-    async def _tell(
+    async def _report(
         self, pod: Pod, top: Owner, sentences: tuple[str, ...], podgroup: PodGroup | None, *, blocking: bool
     ) -> None:
-        key, told = (pod.metadata.namespace, pod.metadata.name), _Reported(pod.metadata.uid, sentences, blocking)
-        if self._told.get(key) == told:
+        key, report = (pod.metadata.namespace, pod.metadata.name), _Reported(pod.metadata.uid, sentences, blocking)
+        if self._reported.get(key) == report:
             return
         events: list[Change] = [pod_event(pod, sentence) for sentence in sentences]
         if top.uid != pod.metadata.uid and self._owners.get(top.uid) != sentences:
@@ -91,7 +91,7 @@ class UserErrorReporter:
             if podgroup is not None:
                 events += [podgroup_event(podgroup, sentence) for sentence in sentences]
         await self._change_applier.carry_out(events)
-        self._told[key] = told
+        self._reported[key] = report
         self._remember_owner(top.uid, sentences)
 
     def _remember_owner(self, uid: str, sentences: tuple[str, ...]) -> None:

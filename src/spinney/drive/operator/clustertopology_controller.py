@@ -15,7 +15,7 @@ from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
 from spinney.drive.controller.reconcile_cache import RecordedCache
-from spinney.drive.operator.reconciler import ReconcileContext, itself, same_wish
+from spinney.drive.operator.reconciler import ReconcileContext, itself, same_spec
 
 
 def controller(context: ReconcileContext, resource: Resource, topologies: RecordedCache[Any]) -> Controller[Key]:
@@ -39,7 +39,7 @@ def controller(context: ReconcileContext, resource: Resource, topologies: Record
 
     def of_set(change: Change[PodCliqueSet]) -> Iterable[Key]:
         """A topology that is being deleted waits until no set uses it, so every change of a set may release it."""
-        return [] if same_wish(change) else topologies.keys()
+        return [] if same_spec(change) else topologies.keys()
 
     def of_node(change: Change[PartialObject]) -> Iterable[Key]:
         old, new = change.old, change.new

@@ -26,7 +26,7 @@ from spinney.drive.operator.reconciler import (
     itself,
     key_of,
     owner_keys,
-    same_wish,
+    same_spec,
     subject_of,
 )
 
@@ -94,7 +94,7 @@ def _has_nodes(context: ReconcileContext, gang: PodGang) -> bool:
 
 def _of_set(context: ReconcileContext, change: Change[PodCliqueSet]) -> Iterable[Key]:
     """All PodCliques of a set whose spec changed; otherwise those of replicas that the rolling update has reached."""
-    if not same_wish(change):
+    if not same_spec(change):
         return [key_of(each.metadata) for each in context.views.cliques_of(either(change))]
     turns = _turns(change.new) - _turns(change.old)
     found = context.views.cliques_of(either(change)) if turns else []
@@ -109,12 +109,12 @@ def _turns(podcliqueset: PodCliqueSet | None) -> set[int]:
 def _of_gang(change: Change[PodGang]) -> Iterable[Key]:
     """The PodCliques of a gang; a change of its status alone enqueues none of them."""
     old, new = change.old, change.new
-    if old is not None and new is not None and _told(old) == _told(new):
+    if old is not None and new is not None and _watched_fields(old) == _watched_fields(new):
         return []
     return [(change.key[0], group.name) for group in either(change).spec.podgroups]
 
 
-def _told(gang: PodGang) -> tuple[int, dict[str, str]]:
+def _watched_fields(gang: PodGang) -> tuple[int, dict[str, str]]:
     return gang.metadata.generation, gang.metadata.annotations
 
 

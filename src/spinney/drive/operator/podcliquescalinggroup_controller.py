@@ -21,7 +21,7 @@ from spinney.drive.operator.reconciler import (
     key_of,
     owner_keys,
     same_progress,
-    same_wish,
+    same_spec,
     subject_of,
 )
 
@@ -47,7 +47,7 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
         return adopting(scaling_group.expand(found, observed), lambda target: views.orphan(target, name))
 
     def of_set(change: Change[PodCliqueSet]) -> Iterable[Key]:
-        if same_wish(change) and same_progress(change):
+        if same_spec(change) and same_progress(change):
             return []
         return [key_of(each.metadata) for each in views.groups.by("owner", owner_key(either(change).metadata))]
 

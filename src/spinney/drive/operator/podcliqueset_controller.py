@@ -18,7 +18,7 @@ from spinney.drive.client.informers.cache import Change
 from spinney.drive.client.paths import Key
 from spinney.drive.controller.controller import Controller, Source
 from spinney.drive.operator.caches import owner_key, set_key
-from spinney.drive.operator.reconciler import ReconcileContext, either, itself, owner_keys, same_wish, subject_of
+from spinney.drive.operator.reconciler import ReconcileContext, either, itself, owner_keys, same_spec, subject_of
 
 
 def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
@@ -76,7 +76,7 @@ def _observed(context: ReconcileContext, found: PodCliqueSet) -> podcliqueset.Ob
 
 def _only_status(change: Change[PodCliqueSet]) -> bool:
     old, new = change.old, change.new
-    return same_wish(change) and (old and old.metadata.finalizers) == (new and new.metadata.finalizers)
+    return same_spec(change) and (old and old.metadata.finalizers) == (new and new.metadata.finalizers)
 
 
 def _counts_alike(change: Change[PodClique]) -> bool:

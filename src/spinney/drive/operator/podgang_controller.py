@@ -45,10 +45,10 @@ def controller(context: ReconcileContext, workers: int) -> Controller[Key]:
 
 
 def _of_pod(change: Change[Pod]) -> Iterable[Key]:
-    return [] if _standing(change.old) == _standing(change.new) else _of_member(change)
+    return [] if _watched_fields(change.old) == _watched_fields(change.new) else _of_member(change)
 
 
-def _standing(pod: Pod | None) -> tuple[object, ...]:
+def _watched_fields(pod: Pod | None) -> tuple[object, ...]:
     """The part of a pod that its PodGang depends on; empty for a pod that is only pending, as for no pod."""
     if pod is None or is_gone(pod):
         return ()

@@ -35,7 +35,7 @@ from spinney.drive.operator.caches import OperatorCaches
 
 _CROWD = 16
 _QUIET_S = 0.15
-_LOOK_S = 0.05
+_POLL_S = 0.05
 _LONGEST_S = 10.0
 _LONGEST_WITHOUT_CROWD_S = 2.0
 
@@ -64,7 +64,7 @@ class StatusDebouncer:
             self.done(name, key)
             return False
         self._waiting.setdefault(who, asyncio.get_running_loop().time())
-        self._look_later()
+        self._schedule_release()
         return True
 
     def made(self) -> None:
@@ -82,11 +82,11 @@ class StatusDebouncer:
     def _busy(self) -> bool:
         return asyncio.get_running_loop().time() - self._made_s < _QUIET_S
 
-    def _look_later(self) -> None:
+    def _schedule_release(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_LOOK_S, self._look)
+            self._timer = asyncio.get_running_loop().call_later(_POLL_S, self._release_due)
 
-    def _look(self) -> None:
+    def _release_due(self) -> None:
         self._timer = None
         longest_s = _LONGEST_S if self._crowded() else _LONGEST_WITHOUT_CROWD_S if self._busy() else 0.0
         until = asyncio.get_running_loop().time() - longest_s
@@ -96,7 +96,7 @@ class StatusDebouncer:
             self._called.add(who)
             self._queues[who[0]].add(who[1])
         if self._waiting:
-            self._look_later()
+            self._schedule_release()
 
 
 _GATHER_S = 0.05
@@ -135,21 +135,21 @@ class ReconcileContext:
             about, refusals = subject(key), list[Refusal]()
             try:
                 expansion = known.expansion(key, self.clock.now())
-                tells = _only_tells(expansion)
-                if tells and self.debouncer.defers(name, key, passing=_has_news(expansion)):
+                only_reports = _only_reports(expansion)
+                if only_reports and self.debouncer.defers(name, key, passing=_has_event(expansion)):
                     return Done()
                 self.debouncer.done(name, key)
                 whole = await self.change_applier.carry_out(expansion.changes, about, refusals)
-                if not tells:
+                if not only_reports:
                     self.debouncer.made()
             except Exception as error:
                 if about is not None:
-                    await self._tell(remembered(about, refusals, error, self.clock.now()))
+                    await self._write_status(remembered(about, refusals, error, self.clock.now()))
                 raise
             if not whole:
                 return RequeueAfter(_GATHER_S)
             if about is not None:
-                await self._tell(forgotten(about))
+                await self._write_status(forgotten(about))
             if expansion.requeue_at_s is None:
                 return Done()
             return RequeueAfter(max(expansion.requeue_at_s - self.clock.now(), 0.001))
@@ -159,7 +159,7 @@ class ReconcileContext:
         self.debouncer.join(name, controller.queue)
         return controller
 
-    async def _tell(self, status: SetStatus | None) -> None:
+    async def _write_status(self, status: SetStatus | None) -> None:
         """Write `lastErrors`; a failed write is dropped, because the next reconcile writes it again."""
         if status is not None:
             with suppress(ClientError):
@@ -208,12 +208,12 @@ def subject_of(resource: Resource, cache: RecordedCache[Any]) -> Callable[[Key],
     return subject
 
 
-def _only_tells(expansion: ChangeSet) -> bool:
+def _only_reports(expansion: ChangeSet) -> bool:
     """Whether the expansion holds status writes and events only, and at least one."""
     return bool(expansion.changes) and all(isinstance(change, SetStatus | EmitEvent) for change in expansion.changes)
 
 
-def _has_news(expansion: ChangeSet) -> bool:
+def _has_event(expansion: ChangeSet) -> bool:
     """Whether it holds an event: an event describes a transition that a later expansion may no longer see."""
     return any(isinstance(change, EmitEvent) for change in expansion.changes)
 
@@ -242,7 +242,7 @@ def same_progress(change: Change[PodCliqueSet]) -> bool:
     return old is not None and new is not None and old.status.update_progress == new.status.update_progress
 
 
-def same_wish(change: Change[PodCliqueSet]) -> bool:
+def same_spec(change: Change[PodCliqueSet]) -> bool:
     """Whether only the status of a set changed, not its spec or labels."""
     old, new = change.old, change.new
     if old is None or new is None:

@@ -78,7 +78,7 @@ class PodGroupStatusController:
         """Whether nothing is left to write."""
         group = self._views.podgroups.get(key)
         try:
-            changed = self._news(key, group) if group is not None and self._is_ours(group) else None
+            changed = self._changes(key, group) if group is not None and self._is_ours(group) else None
         except Exception as error:
             self._views.podgroups.complain(key, error)
             return True
@@ -112,7 +112,7 @@ class PodGroupStatusController:
             and metadata.labels.get(KAI_NODE_POOL, "") == self._session.settings.node_pool
         )
 
-    def _news(self, key: Key, group: PodGroup) -> dict[str, object]:
+    def _changes(self, key: Key, group: PodGroup) -> dict[str, object]:
         priority = self._session.priorities.of(group.spec.priority_class_name)
         preemptible = is_preemptible(group.spec.preemptibility, priority)
         changed = podgroup_status_changes(

@@ -243,11 +243,13 @@ class Scheduler:
             task_result = TaskResult(TaskStatus.LATER)
         finally:
             write_slot.end()
-        news = cycle.finished(act, task_result)
+        failure = cycle.finished(act, task_result)
         self._set_timers()
-        if news is not None:
-            writes, reason = len(task_result.failures), news.event.message
-            _log.warning("a write was refused", gang="/".join(act.key), write=news.write, writes=writes, reason=reason)
+        if failure is not None:
+            writes, reason = len(task_result.failures), failure.event.message
+            _log.warning(
+                "a write was refused", gang="/".join(act.key), write=failure.write, writes=writes, reason=reason
+            )
         self._wake.set()
 
     def _requeue_unsettled(self) -> None:

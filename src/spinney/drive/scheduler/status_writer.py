@@ -68,15 +68,19 @@ class StatusClient:
         ref = PODGROUPS.ref(group.name, group.namespace)
         return await self._door.status(ref, {"schedulingConditions": conditions}, Precondition(group.uid, version))
 
-    async def pod_condition(self, pod: Pod, said: Json) -> Outcome:
+    async def pod_condition(self, pod: Pod, written: Json) -> Outcome:
         """Write one condition and leave the pod's other conditions alone."""
         types = [one.type for one in pod.status.conditions]
-        if said["type"] in types:
-            change: Json = {"op": "replace", "path": f"/status/conditions/{types.index(said['type'])}", "value": said}
+        if written["type"] in types:
+            change: Json = {
+                "op": "replace",
+                "path": f"/status/conditions/{types.index(written['type'])}",
+                "value": written,
+            }
         elif types:
-            change = {"op": "add", "path": "/status/conditions/-", "value": said}
+            change = {"op": "add", "path": "/status/conditions/-", "value": written}
         else:
-            change = {"op": "add", "path": "/status/conditions", "value": [said]}
+            change = {"op": "add", "path": "/status/conditions", "value": [written]}
         metadata = pod.metadata
         given = Precondition(metadata.uid, metadata.resource_version)
         ref = PODS.ref(metadata.name, metadata.namespace)
@@ -189,7 +193,7 @@ class StatusWriter:
         self._decided_s: dict[Key, float] = {}
         self._due: list[tuple[float, int, Key]] = []
         self._numbers = count()
-        self._told: dict[Key, _ReportedState] = {}
+        self._reported: dict[Key, _ReportedState] = {}
         self._failures: dict[Key, int] = {}
         self._ungrouped: dict[Key, PodReport] = {}
         self._events: deque[tuple[str, str, ObjectMeta, Event]] = deque(maxlen=_MOST_EVENTS)
@@ -203,13 +207,13 @@ class StatusWriter:
     def put(self, key: Key, report: Report) -> None:
         """Submit a report on a PodGroup. That it is scheduled is reported once its plan has been carried out."""
         self._decided_s[key] = self._clock.now()
-        told = self._told.get(key)
+        last = self._reported.get(key)
         due_s = self._clock.monotonic() + self._rate_limits.min_duration_s
-        if told is not None and _is_same(told.report, report) and _pods(report) <= told.reported_pods:
-            if told.report == report:
+        if last is not None and _is_same(last.report, report) and _pods(report) <= last.reported_pods:
+            if last.report == report:
                 self._waiting.pop(key, None)
                 return
-            due_s = max(due_s, told.at_s + self._rate_limits.refresh_s)
+            due_s = max(due_s, last.at_s + self._rate_limits.refresh_s)
         if self._waiting.get(key, (0, None))[1] != report:
             self._schedule(key, report, due_s)
 
@@ -222,7 +226,7 @@ class StatusWriter:
 
     def forget(self, key: Key) -> None:
         """Drop pending reports on a PodGroup; what was reported is read from the object when there is a new report."""
-        for known in (self._waiting, self._told, self._failures, self._decided_s):
+        for known in (self._waiting, self._reported, self._failures, self._decided_s):
             known.pop(key, None)
 
     def note(self, api_version: str, kind: str, about: ObjectMeta, event: Event) -> None:
@@ -237,8 +241,8 @@ class StatusWriter:
             key = self._next()
             if key is not None:
                 report = self._waiting.pop(key)[1]
-                told = await (self._write_ungrouped(key) if report is None else self._tell(key, report))
-                if not told:
+                last = await (self._write_ungrouped(key) if report is None else self._report(key, report))
+                if not last:
                     self._try_again(key, report)
             elif self._events:
                 await self._api_writer.quiet()
@@ -279,28 +283,28 @@ class StatusWriter:
             )
             self._schedule(key, report, self._clock.monotonic() + delay_s)
 
-    async def _tell(self, key: Key, report: Report) -> bool:
+    async def _report(self, key: Key, report: Report) -> bool:
         """Write a report on a PodGroup and its pods; whether nothing is left to write."""
         group = self._groups(key)
         if group is None or group.metadata.deletion_timestamp is not None:
             self.forget(key)
             return True
-        before = self._told.pop(key, None)
+        before = self._reported.pop(key, None)
         if before is not None and before.uid != group.metadata.uid:
             before = None
-        news = _is_news(group, report) if before is None else not _is_same(before.report, report)
+        is_new = _is_new(group, report) if before is None else not _is_same(before.report, report)
         reported = _ReportedState(
-            group.metadata.uid, report, reported_pods=set() if before is None or news else before.reported_pods
+            group.metadata.uid, report, reported_pods=set() if before is None or is_new else before.reported_pods
         )
-        self._told[key] = reported
-        if not await self._write_group(group, report, refresh=before is not None or news):
+        self._reported[key] = reported
+        if not await self._write_group(group, report, refresh=before is not None or is_new):
             return self._give_up(key, reported)
-        if news and report.group_event is not None:
+        if is_new and report.group_event is not None:
             self.note(PODGROUPS.api_version, "PodGroup", group.metadata, report.group_event)
         for one in report.pods:
-            if self._told.get(key) is not reported:
+            if self._reported.get(key) is not reported:
                 return True
-            if one.uid not in reported.reported_pods and not await self._write_pod(one, news):
+            if one.uid not in reported.reported_pods and not await self._write_pod(one, is_new):
                 return self._give_up(key, reported)
             reported.reported_pods.add(one.uid)
         reported.at_s = self._clock.monotonic()
@@ -309,9 +313,9 @@ class StatusWriter:
 
     def _give_up(self, key: Key, reported: _ReportedState) -> bool:
         """Whether the report was replaced or dropped. If not, it is written anew from what the objects say."""
-        if self._told.get(key) is not reported:
+        if self._reported.get(key) is not reported:
             return True
-        del self._told[key]
+        del self._reported[key]
         return False
 
     async def _write_group(self, group: PodGroup, report: Report, refresh: bool) -> bool:
@@ -330,41 +334,43 @@ class StatusWriter:
                 return _is_over(outcome)
             version = outcome.version if isinstance(outcome, Written) else version
         conditions = next_conditions(group.status.scheduling_conditions, report, self._node_pool, self._clock.now())
-        if conditions is None or (not refresh and self._says_so(group, report)):
+        if conditions is None or (not refresh and self._is_reported(group, report)):
             return True
         return _is_over(await self._wrote(self._status_client.conditions, metadata, version, conditions))
 
-    def _says_so(self, group: PodGroup, report: Report) -> bool:
+    def _is_reported(self, group: PodGroup, report: Report) -> bool:
         """Whether its condition differs from the report in numbers only."""
-        said = current(group.status.scheduling_conditions, self._node_pool)
-        return said is not None and report.condition is not None and alike(said.message, report.condition["message"])
+        written = current(group.status.scheduling_conditions, self._node_pool)
+        return (
+            written is not None and report.condition is not None and alike(written.message, report.condition["message"])
+        )
 
     async def _write_ungrouped(self, key: Key) -> bool:
         one = self._ungrouped.pop(key)
-        if await self._write_pod(one, news=False):
+        if await self._write_pod(one, is_new=False):
             self._failures.pop(key, None)
             return True
         self._ungrouped.setdefault(key, one)
         return False
 
-    async def _write_pod(self, one: PodReport, news: bool) -> bool:
+    async def _write_pod(self, one: PodReport, is_new: bool) -> bool:
         """Write the condition, and an event if the condition is new to the pod."""
         pod = self._pods(one.key)
         if pod is None or pod.metadata.uid != one.uid or pod.spec.node_name:
             return True
         if one.condition is not None:
-            said = pod_condition(pod.condition(POD_SCHEDULED), one.condition, self._clock.now())
-            news = said is not None
-            if said is not None and not _is_over(await self._wrote(self._status_client.pod_condition, pod, said)):
+            written = pod_condition(pod.condition(POD_SCHEDULED), one.condition, self._clock.now())
+            is_new = written is not None
+            if written is not None and not _is_over(await self._wrote(self._status_client.pod_condition, pod, written)):
                 return False
-        if news and one.event is not None:
+        if is_new and one.event is not None:
             self.note("v1", "Pod", pod.metadata, one.event)
         return True
 
-    async def _wrote(self, write: Callable[P, Awaitable[Outcome]], *given: P.args, **told: P.kwargs) -> Outcome:
+    async def _wrote(self, write: Callable[P, Awaitable[Outcome]], *given: P.args, **last: P.kwargs) -> Outcome:
         """Make a write within the rate limit."""
         await self._bucket.step()
-        outcome = await write(*given, **told)
+        outcome = await write(*given, **last)
         if isinstance(outcome, Unknown):
             await self._api_writer.confirm_writes()
         elif isinstance(outcome, Refused):
@@ -386,28 +392,28 @@ def _pods(report: Report) -> set[str]:
     return {one.uid for one in report.pods}
 
 
-def _is_news(group: PodGroup, report: Report) -> bool:
+def _is_new(group: PodGroup, report: Report) -> bool:
     """Whether the PodGroup's explanation differs from the report."""
-    said = decode(group.metadata.annotations.get(EXPLANATION, ""))
-    if report.explanation is None or said is None:
-        return report.explanation is not None or said is not None
-    mine, theirs = ("\n".join(map(str, each.get("lines", ()))) for each in (report.explanation, said))
-    return said.get("state") != report.state.value or not alike(mine, theirs)
+    written = decode(group.metadata.annotations.get(EXPLANATION, ""))
+    if report.explanation is None or written is None:
+        return report.explanation is not None or written is not None
+    mine, theirs = ("\n".join(map(str, each.get("lines", ()))) for each in (report.explanation, written))
+    return written.get("state") != report.state.value or not alike(mine, theirs)
 
 
 def _annotations(group: PodGroup, report: Report, decided_s: float) -> dict[str, str | None]:
     """The annotations that differ. An explanation is told with the time of its decision, which alone is no change."""
     wanted: dict[str, str | None] = {}
-    there, told = group.metadata.annotations, report.explanation
-    if not _says(there.get(EXPLANATION), told):
-        wanted[EXPLANATION] = encode(told | {AT: format_time(decided_s)}) if told else None
+    there, last = group.metadata.annotations, report.explanation
+    if not _is_written(there.get(EXPLANATION), last):
+        wanted[EXPLANATION] = encode(last | {AT: format_time(decided_s)}) if last else None
     if report.score is not None:
         wanted[PLACEMENT_SCORE] = f"{report.score:.4f}"
     return {name: value for name, value in wanted.items() if there.get(name) != value}
 
 
-def _says(text: str | None, told: Json | None) -> bool:
+def _is_written(text: str | None, last: Json | None) -> bool:
     """Whether an annotation says the same, at whatever time it was decided."""
-    if text is None or told is None:
-        return text is None and told is None
-    return (decode(text) or {}) | {AT: ""} == told | {AT: ""}
+    if text is None or last is None:
+        return text is None and last is None
+    return (decode(text) or {}) | {AT: ""} == last | {AT: ""}

@@ -100,11 +100,11 @@ def gang_page(model: Model, kept: RenderCache, key: Key, events: Sequence[Cluste
 
 def _together(events: Sequence[ClusterEvent]) -> tuple[ClusterEvent, ...]:
     """What was said in the same words about several stands there once, with the first of them."""
-    said: dict[tuple[str, str, str], list[ClusterEvent]] = {}
+    grouped: dict[tuple[str, str, str], list[ClusterEvent]] = {}
     for one in events:
-        said.setdefault((one.type, one.reason, one.message), []).append(one)
+        grouped.setdefault((one.type, one.reason, one.message), []).append(one)
     found = []
-    for same in said.values():
+    for same in grouped.values():
         others = len({one.about for one in same}) - 1
         about = f"{same[0].about} and {many(others, 'other')}" if others else same[0].about
         found.append(replace(same[0], about=about))

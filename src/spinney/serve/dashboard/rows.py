@@ -68,8 +68,8 @@ class Query:
 
 
 def _mentions(row: GangRow, word: str) -> bool:
-    said = (row.title, row.workload, row.reason, row.queue, "/".join(row.domain))
-    return any(word in each.casefold() for each in said)
+    texts = (row.title, row.workload, row.reason, row.queue, "/".join(row.domain))
+    return any(word in each.casefold() for each in texts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,9 +105,9 @@ class _Site:
             asked = _asked(request)
             await self._context.model.refresh()
             known = request.headers.get("last-event-id") or asked.get("mark", "")
-            news = self._streams.follow(lambda: page(self._context, asked), known)
+            updates = self._streams.follow(lambda: page(self._context, asked), known)
             headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-            return StreamingResponse(news, media_type="text/event-stream", headers=headers)
+            return StreamingResponse(updates, media_type="text/event-stream", headers=headers)
 
         return answer
 

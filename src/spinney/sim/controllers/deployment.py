@@ -102,15 +102,15 @@ def _roll(deployment: Json, sets: Sets) -> list[int]:
     return [*_shrink(sets.old, most, available - least), new]
 
 
-def _shrink(old: Sequence[Json], most: int, spare: int) -> list[int]:
+def _shrink(old: Sequence[Json], most: int, excess: int) -> list[int]:
     """At most `most` in all: unavailable pods first, then available ones while there are some to spare."""
     sizes = []
     for each in old:
         size = _size(each)
         dead = max(0, min(size - _count(each, "availableReplicas"), most))
-        alive = max(0, min(size - dead, most - dead, spare))
+        alive = max(0, min(size - dead, most - dead, excess))
         most -= dead + alive
-        spare -= alive
+        excess -= alive
         sizes.append(size - dead - alive)
     return sizes
 

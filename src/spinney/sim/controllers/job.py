@@ -114,11 +114,15 @@ def _create(job: Json, name: str, index: int | None = None) -> Create:
         return Create(ref, pod_for(job, name, labels))
     place = {JOB_COMPLETION_INDEX: str(index)}
     spec = job["spec"]["template"]["spec"]
-    told = {part: [_told(each) for each in spec[part]] for part in ("initContainers", "containers") if spec.get(part)}
-    return Create(ref, pod_for(job, name, labels | place, place, {"hostname": f"{metadata['name']}-{index}", **told}))
+    containers = {
+        part: [_with_index(each) for each in spec[part]] for part in ("initContainers", "containers") if spec.get(part)
+    }
+    return Create(
+        ref, pod_for(job, name, labels | place, place, {"hostname": f"{metadata['name']}-{index}", **containers})
+    )
 
 
-def _told(container: Json) -> Json:
+def _with_index(container: Json) -> Json:
     """A container that finds its index in its environment."""
     source = {"fieldRef": {"fieldPath": f"metadata.labels['{JOB_COMPLETION_INDEX}']"}}
     others = [each for each in container.get("env") or () if each.get("name") != "JOB_COMPLETION_INDEX"]

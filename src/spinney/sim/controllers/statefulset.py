@@ -45,7 +45,7 @@ def _steps(statefulset: Json, pods: dict[int, Pod], claims: frozenset[str]) -> l
             effects += _create(statefulset, ordinal, claims)
         elif pod.finished and not pod.leaving:
             effects.append(_remove(pod))
-        if not parallel and (pod is None or not _settled(pod)):
+        if not parallel and (pod is None or not _is_ready(pod)):
             return effects
     surplus = sorted((ordinal for ordinal in pods if ordinal not in wanted), reverse=True)
     leaving = [_remove(pods[ordinal]) for ordinal in surplus if not pods[ordinal].leaving]
@@ -67,7 +67,7 @@ def _update(statefulset: Json, pods: dict[int, Pod]) -> list[Effect]:
             break
         if pod.leaving or pod.metadata.labels.get(REVISION_LABEL) != current:
             return [] if pod.leaving else [_remove(pod)]
-        if not _settled(pod):
+        if not _is_ready(pod):
             return []
     return []
 
@@ -116,7 +116,7 @@ def _remove(pod: Pod) -> Delete:
     return Delete(PODS.ref(pod.metadata.name, pod.metadata.namespace), pod.metadata.uid)
 
 
-def _settled(pod: Pod) -> bool:
+def _is_ready(pod: Pod) -> bool:
     return pod.ready and not pod.leaving
 
 

@@ -36,7 +36,7 @@ class PodFacts:
     is_gated: bool
     is_leaving: bool
     is_over: bool
-    is_told: bool
+    is_explained: bool
     has_owner: bool
 
     @property
@@ -123,7 +123,7 @@ class GangFacts:
 def read_pod(obj: Json) -> PodFacts:
     metadata, spec, status = obj["metadata"], obj["spec"], obj.get("status") or {}
     name = (metadata.get("annotations") or {}).get(POD_GROUP_NAME)
-    told = any(
+    explained = any(
         one["type"] == "PodScheduled" and one["status"] == "False" and one.get("message")
         for one in status.get("conditions") or ()
     )
@@ -138,7 +138,7 @@ def read_pod(obj: Json) -> PodFacts:
         is_gated=bool(spec.get("schedulingGates")),
         is_leaving=bool(metadata.get("deletionTimestamp")),
         is_over=status.get("phase") in ("Succeeded", "Failed"),
-        is_told=told,
+        is_explained=explained,
         has_owner=any(each.get("controller") for each in metadata.get("ownerReferences") or ()),
     )
 

@@ -293,7 +293,7 @@ def inv5_nobody_is_forgotten(cluster: RecordedState, schedulers: frozenset[str])
     """Once nothing changes any more, every pending pod has a condition that says why."""
     for pod in cluster.pods.values():
         waits = pod.scheduler in schedulers and not pod.node and pod.is_live and not pod.is_gated
-        if waits and not pod.is_told:
+        if waits and not pod.is_explained:
             yield f"INV5 pod {shown(pod.key)} waits and nobody says why"
 
 

@@ -101,9 +101,9 @@ class Watchdog:
         }
 
     @classmethod
-    def over(cls, world: World, **told: float | bool) -> Watchdog:
+    def over(cls, world: World, **options: float | bool) -> Watchdog:
         """A watchdog over a world: the current state is accepted, later writes are checked."""
-        watchdog = cls(world.clock.monotonic, record_keys=world.record_keys, **told)  # type: ignore[arg-type]
+        watchdog = cls(world.clock.monotonic, record_keys=world.record_keys, **options)  # type: ignore[arg-type]
         collections = world.server.kernel.store.collections
         for name in WATCHED_RESOURCES:
             for key, record in collections[name].records.items() if name in collections else ():

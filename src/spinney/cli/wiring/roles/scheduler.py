@@ -48,8 +48,8 @@ class SchedulerRole:
         if scheduler is None:
             return "starting"
         if not scheduler.ready.is_set():
-            standing_by = scheduler.prepared.is_set() and not self._candidate.leads
-            return self._candidate.trouble() if standing_by else "views are not synced"
+            is_candidate = scheduler.prepared.is_set() and not self._candidate.leads
+            return self._candidate.trouble() if is_candidate else "views are not synced"
         return "; ".join(scheduler.caches.troubles)
 
     def figures(self) -> dict[str, float]:

@@ -264,7 +264,7 @@ def topology_errors(obj: Object, settings: DynamoAdmissionSettings, lookup: Look
     if provider_of(obj) != GROVE:
         yield forbidden(GRAPH if graph is not None else asked[0][0].rpartition(".")[0], ONLY_GROVE)
         return
-    yield from _said_twice(obj)
+    yield from _duplicates(obj)
     if not asked:
         yield required(f"{GRAPH}.packDomain", "is required when no component topologyConstraint is set")
     for path, domain in asked:
@@ -274,7 +274,7 @@ def topology_errors(obj: Object, settings: DynamoAdmissionSettings, lookup: Look
     yield from _absent(obj, asked, settings, lookup)
 
 
-def _said_twice(obj: Object) -> Iterator[FieldError]:
+def _duplicates(obj: Object) -> Iterator[FieldError]:
     for path, fragment in overrides({"spec": part(obj, "spec")}):
         value = part(fragment, "value")
         inner = part(value, "spec", "template") if path == ("spec", "template") else value

@@ -25,12 +25,12 @@ def backend_of(podcliqueset: PodCliqueSet, settings: AdmissionSettings) -> str:
 def scheduler_errors(podcliqueset: PodCliqueSet, settings: AdmissionSettings) -> Iterable[FieldError]:
     """One enabled scheduler for all, and one queue of it."""
     backend = backend_of(podcliqueset, settings)
-    told: set[str] = set()
+    reported: set[str] = set()
     for index, clique in enumerate(podcliqueset.spec.template.cliques):
         path = f"spec.template.cliques[{index}].spec.podSpec.schedulerName"
         name = text(clique.spec.pod_spec.get("schedulerName")) or settings.default_backend
-        if name not in settings.backends and name not in told:
-            told.add(name)
+        if name not in settings.backends and name not in reported:
+            reported.add(name)
             yield not_supported(path, name, sorted(settings.backends))
         if name != backend:
             yield invalid(path, name, _ONE_SCHEDULER)

@@ -178,8 +178,8 @@ def _template(live: Json | None) -> Json:
 
 
 def _condition(live: Json | None) -> Condition | None:
-    told = ((live or {}).get("status") or {}).get("conditions") or ()
-    found = next((one for one in told if one.get("type") == _UNAVAILABLE), None)
+    reported = ((live or {}).get("status") or {}).get("conditions") or ()
+    found = next((one for one in reported if one.get("type") == _UNAVAILABLE), None)
     return msgspec.convert(found, Condition) if found is not None else None
 
 
@@ -202,7 +202,7 @@ class Restart:
     status: Json | None = None
 
 
-def restart_of(deployment: Json, carried: Mapping[str, str], busy: Collection[str], settled: bool) -> Restart:
+def restart_of(deployment: Json, carried: Mapping[str, str], busy: Collection[str], updated: bool) -> Restart:
     """The next step. `carried`: marks of now; `busy`: components that are not ready; `settled`: no update is on."""
     asked = deployment["spec"].get("restart") or {}
     name = str(asked.get("id") or "")
@@ -213,18 +213,18 @@ def restart_of(deployment: Json, carried: Mapping[str, str], busy: Collection[st
         return Restart(dict(carried), {"observedID": name, "phase": COMPLETED})
     strategy = asked.get("strategy") or {}
     order = _order(deployment, strategy.get("order") or ())
-    open_ = [one for one in order if carried.get(one) != name or one in busy or not settled]
+    open_ = [one for one in order if carried.get(one) != name or one in busy or not updated]
     if strategy.get("type", "Sequential") == "Sequential":
-        open_ = _one_of(open_, order, carried, name, settled)
+        open_ = _one_of(open_, order, carried, name, updated)
     marks = {**carried, **dict.fromkeys(open_, name)}
     phase = RESTARTING if open_ else COMPLETED
     return Restart(marks, {"observedID": name, "phase": phase, **({"inProgress": open_} if open_ else {})})
 
 
-def _one_of(open_: list[str], order: list[str], carried: Mapping[str, str], name: str, settled: bool) -> list[str]:
+def _one_of(open_: list[str], order: list[str], carried: Mapping[str, str], name: str, updated: bool) -> list[str]:
     """The component to restart now: the last one begun while its pods change, else the next."""
     begun = [one for one in order if carried.get(one) == name]
-    return begun[-1:] if begun and not settled else open_[:1]
+    return begun[-1:] if begun and not updated else open_[:1]
 
 
 def _order(deployment: Json, first: Collection[str]) -> list[str]:
@@ -267,8 +267,8 @@ def expand(deployment: Json, observed: Observed, framework: Framework = GROVE) -
             failure = Failure(FAILED, f"no set can be made of a pod template of this deployment: {error!r}")
     if failure is None and observed.refusal:
         failure = Failure(FAILED, observed.refusal)
-    told = framework.topology(observed) if topology.is_constrained(deployment) else None
-    seen = ObservedStatus(framework.name_of(deployment), progress, told, observed.gangs, failure, restart.status)
+    reported = framework.topology(observed) if topology.is_constrained(deployment) else None
+    seen = ObservedStatus(framework.name_of(deployment), progress, reported, observed.gangs, failure, restart.status)
     return ChangeSet((*changes, *status_changes(DEPLOYMENTS, typed, seen, observed.now_s)))
 
 

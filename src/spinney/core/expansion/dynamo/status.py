@@ -55,15 +55,15 @@ def progress_of(
             return Progress(name, None, NOT_THERE, "resource not found")
         numbers = group.status
         ready = numbers.available_replicas
-        told = {"availableReplicas": ready}
-        status = _status(deployment, component, group, "PodCliqueScalingGroup", told)
+        reported = {"availableReplicas": ready}
+        status = _status(deployment, component, group, "PodCliqueScalingGroup", reported)
         members = [one for _, one in sorted(cliques.items()) if one.metadata.labels.get(SCALING_GROUP) == behind]
         return _failed(_judged(name, group, wanted, ready, status), wanted, group, *members)
     clique = cliques.get(behind)
     if clique is None:
         return Progress(name, None, NOT_THERE, "resource not found")
-    told = {"readyReplicas": clique.status.ready_replicas}
-    status = _status(deployment, component, clique, "PodClique", told)
+    reported = {"readyReplicas": clique.status.ready_replicas}
+    status = _status(deployment, component, clique, "PodClique", reported)
     gated = clique.status.schedule_gated_replicas
     judged = _failed(_judged(name, clique, wanted, clique.status.ready_replicas, status), wanted, clique)
     if judged.why and judged.reason != NOT_THERE and gated:
@@ -97,7 +97,7 @@ def _judged(name: str, behind: PodClique | PodCliqueScalingGroup, wanted: int, r
 
 
 def _status(
-    deployment: Json, component: Json, behind: PodClique | PodCliqueScalingGroup, kind: str, told: Json
+    deployment: Json, component: Json, behind: PodClique | PodCliqueScalingGroup, kind: str, reported: Json
 ) -> Json:
     numbers = behind.status
     return {
@@ -107,7 +107,7 @@ def _status(
         "replicas": numbers.replicas,
         "updatedReplicas": numbers.updated_replicas,
         "scheduledReplicas": numbers.scheduled_replicas,
-        **told,
+        **reported,
     }
 
 
@@ -206,9 +206,9 @@ def status_changes(
         "state": _state(ready, seen.failure),
         "conditions": conditions(before.conditions, findings, now_s, generation, gone),
     }
-    told = {one.name: one.status for one in seen.progress if one.status is not None}
-    if told:
-        wanted["components"] = told
+    reported = {one.name: one.status for one in seen.progress if one.status is not None}
+    if reported:
+        wanted["components"] = reported
     placement = placement_of(seen.gangs)
     if placement is not None:
         wanted["placement"] = placement
@@ -228,7 +228,7 @@ def _notices(resource: Resource, typed: DynamoGraphDeployment, seen: ObservedSta
     target, metadata = resource.of(typed.metadata), typed.metadata
     found: list[EmitEvent] = []
 
-    def tell(reason: str, message: str, *, warning: bool) -> None:
+    def record(reason: str, message: str, *, warning: bool) -> None:
         found.append(EmitEvent(target, metadata.uid, reason, message, metadata.resource_version, warning=warning))
 
     if seen.topology is not None:
@@ -236,13 +236,13 @@ def _notices(resource: Resource, typed: DynamoGraphDeployment, seen: ObservedSta
         status, reason, message = seen.topology
         changed = old is None or (old.status, old.reason, old.message) != seen.topology
         if changed and status == FALSE:
-            tell(reason, _LOST + message, warning=True)
+            record(reason, _LOST + message, warning=True)
         elif status == TRUE and (old is None or old.status != TRUE):
-            tell("TopologyConstraintsApplied", "Topology constraints applied: " + message, warning=False)
+            record("TopologyConstraintsApplied", "Topology constraints applied: " + message, warning=False)
     if seen.failure is not None:
         was = condition(typed.status.conditions, READY)
         if was is None or was.message != seen.failure.message:
-            tell(seen.failure.reason, seen.failure.message, warning=True)
+            record(seen.failure.reason, seen.failure.message, warning=True)
     return found
 
 

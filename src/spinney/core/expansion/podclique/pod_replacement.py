@@ -76,18 +76,18 @@ def pods_to_replace(
         remove = frozenset()
     done = by_hand or (not old and fresh >= awaited)
     whole = revisions.whole if revisions.cliques.get(member.template.name) == target else ""
-    if not turn and _is_settled(clique, target):
+    if not turn and _is_updated(clique, target):
         return Replacement(remove, Progress(False, _current(clique, target, whole)))
     return Replacement(remove, _progress(clique, target, whole, serving, done, now_s))
 
 
-def _due(old: Sequence[Pod], may_spare: bool) -> frozenset[str]:
+def _due(old: Sequence[Pod], may_disrupt: bool) -> frozenset[str]:
     """All outdated pods that are not ready; else the oldest ready one, if a ready pod can be spared."""
     # Pods that do not serve cost nothing, so they go at once and need nobody in their place.
     idle = [each.metadata.name for each in old if not is_ready(each)]
     if idle:
         return frozenset(idle)
-    return frozenset((min(old, key=_age).metadata.name,)) if may_spare else frozenset()
+    return frozenset((min(old, key=_age).metadata.name,)) if may_disrupt else frozenset()
 
 
 def _replaced(clique: PodClique, target: str, pods: Sequence[Pod]) -> int:
@@ -119,7 +119,7 @@ def _age(pod: Pod) -> tuple[str, int, str]:
     return metadata.creation_timestamp or "", index if index is not None else -1, metadata.name
 
 
-def _is_settled(clique: PodClique, target: str) -> bool:
+def _is_updated(clique: PodClique, target: str) -> bool:
     """All pods are of the revision, and no update of them is to be ended, be it one that was taken back."""
     known = clique.status.update_progress
     over = known is None or known.update_ended_at is not None

@@ -234,9 +234,12 @@ def _least(clique: PodClique, member: Member) -> int:
 def _findings(clique: PodClique, scheduled: Sequence[Pod], least: int, updating: bool) -> list[ConditionChange]:
     count = len(scheduled)
     enough = count >= least
-    said = f"{count} pods are scheduled, at least {least} are needed"
+    shortage = f"{count} pods are scheduled, at least {least} are needed"
     reason = "SufficientScheduledPods" if enough else "InsufficientScheduledPods"
-    found = [ConditionChange(SCHEDULED, TRUE if enough else FALSE, reason, said), _breach(scheduled, least, updating)]
+    found = [
+        ConditionChange(SCHEDULED, TRUE if enough else FALSE, reason, shortage),
+        _breach(scheduled, least, updating),
+    ]
     first = condition(clique.status.conditions, FIRST_SCHEDULED)
     if enough and count and first is None:
         found.append(ConditionChange(FIRST_SCHEDULED, TRUE, "SufficientScheduledPods", "the clique has had its nodes"))

@@ -71,8 +71,8 @@ def _replicas(top: Owner, field: str, mandatory: Sequence[str] = ()) -> dict[str
 
 
 def _minimum(top: Owner, replicas: dict[str, int], elastic: int | None = None) -> int:
-    told = top.count("spec", "runPolicy", "schedulingPolicy", "minAvailable")
-    wanted = told or elastic or sum(replicas.values())
+    declared = top.count("spec", "runPolicy", "schedulingPolicy", "minAvailable")
+    wanted = declared or elastic or sum(replicas.values())
     return max(wanted, 1)
 
 

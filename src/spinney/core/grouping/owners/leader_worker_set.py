@@ -10,7 +10,7 @@ from spinney.api.kinds.podgroup import SubGroup
 from spinney.api.labels import KAI_SEGMENT_SIZE, LWS_GROUP_INDEX, LWS_SIZE, LWS_WORKER_INDEX
 from spinney.core.grouping.group_shape import GroupShape, Lookups, minimum, podgroup_name
 from spinney.core.grouping.owner_chain import InvalidFieldError, Owner, OwnerChain, label
-from spinney.core.grouping.topology import segments_said
+from spinney.core.grouping.topology import segment_annotations
 
 LEADER, WORKERS, REPLICA = "leader", "workers", "replica"
 _TEMPLATE = ("spec", "leaderWorkerTemplate")
@@ -36,9 +36,9 @@ def shape(chain: OwnerChain, lookups: Lookups) -> GroupShape:
 
 def _segments(top: Owner) -> dict[str, str]:
     """The segment annotations of the set; its sub-group size, if any, is the segment size."""
-    said = segments_said(top.annotations, top.part(*_TEMPLATE, "workerTemplate"))
+    declared = segment_annotations(top.annotations, top.part(*_TEMPLATE, "workerTemplate"))
     size = top.count(*_TEMPLATE, "subGroupPolicy", "subGroupSize")
-    return {**said, KAI_SEGMENT_SIZE: str(size)} if said and size else said
+    return {**declared, KAI_SEGMENT_SIZE: str(size)} if declared and size else declared
 
 
 def _awaits_leader(top: Owner, index: str, lookups: Lookups) -> bool:

@@ -45,24 +45,24 @@ class Symmetry:
 
     def of_union(self, level: Level, union: int) -> object:
         """Equal for unions that a renaming of equivalent domains turns into each other."""
-        looks: dict[int, object] = {}
+        classes: dict[int, object] = {}
         for domain_mask in self.space.domain_masks(level.topology, level.depth):
             if domain_mask.mask & union:
-                looks[domain_mask.mask] = self._level_signatures(level.topology, level.depth)[domain_mask.mask]
+                classes[domain_mask.mask] = self._level_signatures(level.topology, level.depth)[domain_mask.mask]
         outside = union
-        for mask in looks:
+        for mask in classes:
             outside &= ~mask
         if outside:
             return union
         for depth in range(level.depth - 1, 0, -1):
             above: dict[int, object] = {}
             for domain_mask in self.space.domain_masks(level.topology, depth):
-                inside = [symmetry_class for mask, symmetry_class in looks.items() if mask & domain_mask.mask]
+                inside = [symmetry_class for mask, symmetry_class in classes.items() if mask & domain_mask.mask]
                 if inside:
                     signature = self._level_signatures(level.topology, depth)[domain_mask.mask]
                     above[domain_mask.mask] = self._intern((signature, tuple(sorted(inside, key=repr))))
-            looks = above
-        return tuple(sorted(looks.values(), key=repr))
+            classes = above
+        return tuple(sorted(classes.values(), key=repr))
 
     def _level_signatures(self, topology: str, depth: int) -> dict[int, int]:
         """Equal numbers for equivalent domains: free amounts, usable types, ports and the structure below."""

@@ -161,10 +161,10 @@ class Cycle:
         if entry is None:
             return None
         entry.busy = False
-        news = self._failed(entry, act, task_result.failures) if task_result.failures else None
+        new_failure = self._failed(entry, act, task_result.failures) if task_result.failures else None
         if task_status is TaskStatus.AWAITS_VOLUMES:
             self._await_volumes(entry)
-            return news
+            return new_failure
         self._scheduling_queue.apply(entry, ActionEnded())
         if task_status is TaskStatus.DONE:
             entry.failures = 0
@@ -176,18 +176,18 @@ class Cycle:
             entry.not_before = self._session.clock.monotonic() + delay_s
             self._session.requeue_after(key, delay_s)
         self._scheduling_queue.touch(key)
-        return news
+        return new_failure
 
     def _failed(self, entry: QueuedGang, act: Action, failures: Sequence[WriteFailure]) -> WriteFailure | None:
         """Report what the API server answered on the gang; an unchanged answer is news once."""
         first = failures[0]
         entry.probes = entry.probes or first.write == "bind"
-        is_news, entry.failure = not alike(entry.failure, first.event.message), first.event.message
+        is_new, entry.failure = not alike(entry.failure, first.event.message), first.event.message
         if not isinstance(act, EvictStale):
             self._reporter.explain_failures(entry, failures)
-        elif is_news:
+        elif is_new:
             self._reporter.note(entry, first.event)
-        return first if is_news else None
+        return first if is_new else None
 
     def _await_volumes(self, entry: QueuedGang) -> None:
         """Park the gang until its volume claims change, with a periodic recheck."""

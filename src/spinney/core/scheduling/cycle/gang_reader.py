@@ -164,12 +164,12 @@ def beside_scaled_gangs(reading: ParsedGang, scaled_gangs: Iterable[QueuedGang],
     if gang.running or gang.tied_to is not None:
         return reading
     topology = cluster.topologies.get(gang.root.topology or "")
-    standing = [
+    running_gangs = [
         each.reading.gang
         for each in scaled_gangs
         if each.reading is not None and each.reading.gang.running and each.reading.gang.tied_to is not None
     ]
-    known = [each for each in standing if topology is not None and _tie_level(each.tied_to) in topology.levels]
+    known = [each for each in running_gangs if topology is not None and _tie_level(each.tied_to) in topology.levels]
     if not known:
         return reading
     most = max(known, key=lambda each: len(each.running))

@@ -173,8 +173,8 @@ class MinRuntime:
 
     def age_s(self, entry: QueuedGang) -> float:
         """How long ago the gang started; a gang that did not say so started long ago."""
-        told = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "") if entry.group is not None else ""
-        return self._session.clock.now() - min(self._began_s(entry, told), self._pods_began_s(entry))
+        reported = entry.group.metadata.annotations.get(KAI_LAST_START_TIMESTAMP, "") if entry.group is not None else ""
+        return self._session.clock.now() - min(self._began_s(entry, reported), self._pods_began_s(entry))
 
     def _pods_began_s(self, entry: QueuedGang) -> float:
         """The start of the first running pod: the gang is at least as old, whatever its PodGroup says."""
@@ -248,21 +248,21 @@ class UngroupedPods:
         waiting = [pod for pod in pods if _waits(pod) and not _is_explained(pod)]
         if not pods:
             self._session.scheduling_queue.forget(entry)
-        told = tuple(
+        reported = tuple(
             pod for pod in waiting if age_s(pod, self._session.clock.now()) >= self._session.settings.incomplete_grace_s
         )
-        if len(told) < len(waiting):
+        if len(reported) < len(waiting):
             self._session.requeue_after(entry.key, self._session.settings.incomplete_grace_s)
-        who = tuple(pod.metadata.uid for pod in told)
-        if told and entry.told != who:
-            entry.told = who
-            self._reports.put_ungrouped(ungrouped_reports(entry.key, told))
+        who = tuple(pod.metadata.uid for pod in reported)
+        if reported and entry.reported_ungrouped != who:
+            entry.reported_ungrouped = who
+            self._reports.put_ungrouped(ungrouped_reports(entry.key, reported))
 
 
 def _is_explained(pod: Pod) -> bool:
     """Whether the pod-grouper has already told the user what to correct."""
-    told = pod.condition(SCHEDULED)
-    return told is not None and told.reason == WARNING
+    reported = pod.condition(SCHEDULED)
+    return reported is not None and reported.reason == WARNING
 
 
 def _waits(pod: Pod) -> bool:

@@ -196,9 +196,9 @@ class Preemptor:
             found = self._ask(reading, msgspec.structs.replace(self._options, consolidate=limits))
         if reclaim is not None and not _is_placed(found):
             found = self._reclaim(reading, reclaim) or found
-        if preempts and not _is_placed(found) and (standing := self._weaker(reading)):
+        if preempts and not _is_placed(found) and (reclaimable := self._weaker(reading)):
             options = msgspec.structs.replace(self._options, preempt=True)
-            found = self._ask(reading, options, rules=_own_rules(standing)) or found
+            found = self._ask(reading, options, rules=_own_rules(reclaimable)) or found
         if found is None or found.decision.outcome == "exhausted":
             found = VictimSelection(refused)
         self._session.refuse(gang, *asking, found.decision)
@@ -219,21 +219,21 @@ class Preemptor:
 
     def _reclaim(self, reading: ParsedGang, reclaim: Reclaim) -> VictimSelection | None:
         """Victims in other queues, which get what is theirs; None: there are none."""
-        standing = self._standing(reading, reclaim)
-        if not standing:
+        reclaimable = self._reclaimable_gangs(reading, reclaim)
+        if not reclaimable:
             return None
-        rules = VictimRules(_tiers(standing, reclaim), _rule(standing, reclaim, self._session.places))
+        rules = VictimRules(_tiers(reclaimable, reclaim), _rule(reclaimable, reclaim, self._session.places))
         found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True), rules=rules)
         return found if _is_placed(found) else None
 
     def _reclaim_over_limit(self, reading: ParsedGang, queue_preemption: QueuePreemption) -> VictimSelection | None:
         """Victims in other queues, without which the limit admits the gang, and more if it does not fit even then."""
         reclaim = queue_preemption.reclaim
-        standing = self._standing(reading, reclaim) if reclaim is not None else []
-        if reclaim is None or not standing:
+        reclaimable = self._reclaimable_gangs(reading, reclaim) if reclaim is not None else []
+        if reclaim is None or not reclaimable:
             return None
-        queues = {one.reading.gang.name: one.reading.queue for one in standing}
-        rules = VictimRules(_tiers(standing, reclaim), _rule(standing, reclaim, self._session.places))
+        queues = {one.reading.gang.name: one.reading.queue for one in reclaimable}
+        rules = VictimRules(_tiers(reclaimable, reclaim), _rule(reclaimable, reclaim, self._session.places))
         _, fixed = self._staying(rules.tiers, Budgets(self._budgets, self._cluster.pending_victims), set())
         holders = self._session.running_gangs(rules.tiers, fixed)
         candidates = [
@@ -246,10 +246,10 @@ class Preemptor:
         found = self._ask(reading, msgspec.structs.replace(self._options, preempt=True), rules=more, gone=gone)
         return found if _is_placed(found) else None
 
-    def _standing(self, reading: ParsedGang, reclaim: Reclaim) -> list[RunningGang]:
+    def _reclaimable_gangs(self, reading: ParsedGang, reclaim: Reclaim) -> list[RunningGang]:
         """The gangs of other queues from which it may take."""
         is_open: dict[str, bool] = {reading.queue: False}
-        standing = []
+        reclaimable = []
         for other in self._session.preemptible():
             running_gang = self._running_gang(other.name)
             if running_gang is None or running_gang.in_flight:
@@ -258,8 +258,8 @@ class Preemptor:
             if queue not in is_open:
                 is_open[queue] = reclaim.may_take_from(queue)
             if is_open[queue] and not running_gang.is_young(reclaim.parting(queue)):
-                standing.append(running_gang)
-        return standing
+                reclaimable.append(running_gang)
+        return reclaimable
 
     def decide_over_limit(
         self, reading: ParsedGang, limits: Consolidate | None, queue_preemption: QueuePreemption
@@ -334,8 +334,8 @@ class Preemptor:
         self, reading: ParsedGang, options: Options, fixed: Mapping[str, Places], queue_preemption: QueuePreemption
     ) -> Decision | None:
         """The placement once the gangs have left that the limit does not allow beside this one."""
-        gang, standing = reading.gang, self._weaker(reading)
-        rules = _own_rules(standing)
+        gang, reclaimable = reading.gang, self._weaker(reading)
+        rules = _own_rules(reclaimable)
         candidates = self._candidates(gang, fixed, rules, reading.queue)
         found = queue_preemption.victims(candidates)
         if found is None:
@@ -489,9 +489,9 @@ def _is_placed(selection: VictimSelection | None) -> bool:
     return selection is not None and selection.decision.outcome == "placed"
 
 
-def _tiers(standing: Sequence[RunningGang], reclaim: Reclaim) -> dict[str, int]:
+def _tiers(reclaimable: Sequence[RunningGang], reclaim: Reclaim) -> dict[str, int]:
     """The most over-served queue first, then the lowest priority; in the order of preference the youngest first."""
-    youngest = sorted(standing, key=lambda one: (one.created, one.reading.gang.name), reverse=True)
+    youngest = sorted(reclaimable, key=lambda one: (one.created, one.reading.gang.name), reverse=True)
     price = {
         one.reading.gang.name: (tuple([-use for use in reclaim.over_use(one.reading.queue)]), one.reading.gang.priority)
         for one in youngest
@@ -500,14 +500,14 @@ def _tiers(standing: Sequence[RunningGang], reclaim: Reclaim) -> dict[str, int]:
     return {name: tiers[price[name]] for name in sorted(price, key=lambda name: tiers[price[name]])}
 
 
-def _own_rules(standing: Sequence[RunningGang]) -> VictimRules:
+def _own_rules(reclaimable: Sequence[RunningGang]) -> VictimRules:
     """The lowest priority first, in the order of preference the youngest first."""
-    youngest = sorted(standing, key=lambda one: (one.created, one.reading.gang.name), reverse=True)
+    youngest = sorted(reclaimable, key=lambda one: (one.created, one.reading.gang.name), reverse=True)
     ordered = sorted((one.reading.gang for one in youngest), key=lambda gang: gang.priority)
     return VictimRules({gang.name: gang.priority for gang in ordered}, anything)
 
 
-def _rule(standing: Sequence[RunningGang], reclaim: Reclaim, places: Callable[[str], Places]) -> IsAllowed:
+def _rule(reclaimable: Sequence[RunningGang], reclaim: Reclaim, places: Callable[[str], Places]) -> IsAllowed:
     """Whether victims may leave together."""
     holders = {
         gang.name: Holder(
@@ -515,7 +515,7 @@ def _rule(standing: Sequence[RunningGang], reclaim: Reclaim, places: Callable[[s
             {path: reclaim.queues.shares_of(pods.request) for path, pods in pod_sets(gang).items()},
             len(places(gang.name)),
         )
-        for one in standing
+        for one in reclaimable
         for gang in (one.reading.gang,)
     }
     return lambda victims: reclaim.is_lawful(units_of(victims, holders))

@@ -86,7 +86,7 @@ class QueueAccounting:
         self._held: dict[Key, tuple[int, QueueUsage]] = {}  # with the priority of the gang
         self._resources: tuple[str, ...] = BASE
         self._objects: dict[str, Queue] = {}
-        self._looked_at = -1  # version of the queues
+        self._queues_version = -1  # version of the queues
 
     def adopt(self, policy: QueuePolicy) -> None:
         """Something else holds for all queues now."""
@@ -280,8 +280,8 @@ class QueueAccounting:
 
     def retry_reclaim(self, scheduling_queue: SchedulingQueue, capacity: Amounts) -> None:
         """Decide refused gangs again that may take from other queues, once what those hold or ask for has changed."""
-        queues, before = self.queues, self._looked_at
-        self._looked_at = queues.version
+        queues, before = self.queues, self._queues_version
+        self._queues_version = queues.version
         if before == queues.version:
             return
         refused = [entry for key in scheduling_queue.pending if (entry := scheduling_queue.entries[key]).can_be_retried]

@@ -100,11 +100,13 @@ class PlanReview:
     ) -> dict[str, str]:
         """Assignments of pods whose pod affinity cannot be met anywhere now."""
         before, paths = pod_sets(reading.gang), reading.members
-        told = {path: pods.unsupported for path, pods in now.items() if pods.unsupported != before[path].unsupported}
+        reported = {
+            path: pods.unsupported for path, pods in now.items() if pods.unsupported != before[path].unsupported
+        }
         return {
-            assignment.uid: told[paths[assignment.uid]]
+            assignment.uid: reported[paths[assignment.uid]]
             for assignment in assignments
-            if paths.get(assignment.uid) in told
+            if paths.get(assignment.uid) in reported
         }
 
     def leaving(self, entry: QueuedGang, plan: Plan) -> str:
@@ -549,12 +551,12 @@ class NominatedPlans:
         found = []
         for pod in pods:
             key, group = group_of(pod), self._snapshot.podgroup(group_of(pod))
-            told = self._told(entry, key) if pod.metadata.uid in plan.victims else consolidated
-            event = told(f"{pod.metadata.namespace}/{pod.metadata.name}", entry.key, losses[key])
+            reported = self._event_for(entry, key) if pod.metadata.uid in plan.victims else consolidated
+            event = reported(f"{pod.metadata.namespace}/{pod.metadata.name}", entry.key, losses[key])
             found.append(EvictionTarget(pod, group.metadata if group is not None else None, event, budgets.guards(pod)))
         return tuple(found)
 
-    def _told(self, entry: QueuedGang, victim: Key) -> Callable[[str, Key, int], Event]:
+    def _event_for(self, entry: QueuedGang, victim: Key) -> Callable[[str, Key, int], Event]:
         """What a victim is told."""
         other = self._session.scheduling_queue.entries.get(victim)
         if (

@@ -391,9 +391,9 @@ class Reservations:
                 self._session.cluster.inventory, first_topology(reading.gang.root), assignments, blocks=reading.blocks
             )
         seated = {uid for uid, _ in assignments}
-        standing = [pod for pod in self._snapshot.pods_of(key) if _holds_rank(pod) and pod.metadata.uid not in seated]
-        kept = {pod.metadata.uid: rank for pod in standing if (rank := read_number(_rank(pod))) is not None}
-        known = [(pod.metadata.uid, pod.spec.node_name) for pod in standing if pod.metadata.uid in kept]
+        remaining = [pod for pod in self._snapshot.pods_of(key) if _holds_rank(pod) and pod.metadata.uid not in seated]
+        kept = {pod.metadata.uid: rank for pod in remaining if (rank := read_number(_rank(pod))) is not None}
+        known = [(pod.metadata.uid, pod.spec.node_name) for pod in remaining if pod.metadata.uid in kept]
         return ranks(
             self._session.cluster.inventory,
             first_topology(reading.gang.root),

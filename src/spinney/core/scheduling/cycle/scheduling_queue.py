@@ -312,7 +312,7 @@ class QueuedGang:
     asks: tuple[str, Shares] | None = None
     demanded: tuple[ParsedGang, Shares] | None = None
     wanted: tuple[ParsedGang, Shares] | None = None
-    told: object = None
+    reported_ungrouped: object = None
     reported: str = ""
     victims: tuple[str, ...] = ()
     decided: int = 0

@@ -133,7 +133,9 @@ def read_gang(podgroup: PodGroup, pods: Sequence[Pod], context: Context) -> Pars
         mistake="; ".join(dict.fromkeys(mistakes)),
         preempts=_preempts(podgroup, pods, context),
         affinity_terms=membership.affinity_terms,
-        scaled_gangs=decode(told) if (told := podgroup.metadata.annotations.get(SCALED_GANGS)) is not None else (),
+        scaled_gangs=decode(declared)
+        if (declared := podgroup.metadata.annotations.get(SCALED_GANGS)) is not None
+        else (),
     )
 
 

@@ -25,12 +25,12 @@ class Priorities:
 
     def put(self, priority_class: PriorityClass) -> None:
         self._classes[priority_class.metadata.name] = priority_class
-        self._settle()
+        self._choose_default()
 
     def remove(self, name: str) -> None:
         """Remove a class, if it exists."""
         self._classes.pop(name, None)
-        self._settle()
+        self._choose_default()
 
     def of(self, name: str) -> int:
         found = self._classes.get(name)
@@ -45,7 +45,7 @@ class Priorities:
         found = self._classes.get(name)
         return found is None or found.preemption_policy != NEVER
 
-    def _settle(self) -> None:
+    def _choose_default(self) -> None:
         """The lowest of several global defaults counts, as the API server decides it for pods."""
         values = [each.value for each in self._classes.values() if each.global_default]
         self._default = min(values, default=DEFAULT_PRIORITY)
@@ -65,10 +65,10 @@ def is_preemptible(preemptibility: str, priority: int) -> bool:
 def limits_class(quota: ResourceQuota, name: str) -> bool:
     """Whether a quota that is scoped to PriorityClasses counts pods of this class."""
     selector = quota.spec.scope_selector
-    said = [each for each in (selector.match_expressions if selector else ()) if each.scope_name == _SCOPE]
-    if not said:
+    class_scopes = [each for each in (selector.match_expressions if selector else ()) if each.scope_name == _SCOPE]
+    if not class_scopes:
         return _SCOPE in quota.spec.scopes
-    return all(_is_meant(each.operator, each.values, name) for each in said)
+    return all(_is_meant(each.operator, each.values, name) for each in class_scopes)
 
 
 def _is_meant(operator: str, values: tuple[str, ...], name: str) -> bool:

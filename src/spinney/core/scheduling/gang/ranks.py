@@ -128,7 +128,7 @@ _Asked = tuple[str | None, str | None, str | None]
 
 def _asked(pods: Sequence[Pod], group: Mapping[str, str], leaf: str) -> tuple[_Asked, Mapping[str, str]]:
     """All pods of a leaf must request the same or nothing."""
-    said: dict[_Asked, Pod] = {}
+    declared: dict[_Asked, Pod] = {}
     for pod in pods:
         annotations = pod.metadata.annotations
         asked = (
@@ -137,11 +137,11 @@ def _asked(pods: Sequence[Pod], group: Mapping[str, str], leaf: str) -> tuple[_A
             annotations.get(KAI_SEGMENT_PREFERRED),
         )
         if asked != (None, None, None):
-            said.setdefault(asked, pod)
-    if len(said) > 1:
-        one, other = [pod.metadata.name for pod in list(said.values())[:2]]
+            declared.setdefault(asked, pod)
+    if len(declared) > 1:
+        one, other = [pod.metadata.name for pod in list(declared.values())[:2]]
         raise SubGroupError(f"pods {one} and {other} of sub-group {leaf} have different segment annotations")
-    for (size, required, preferred), pod in said.items():
+    for (size, required, preferred), pod in declared.items():
         return (size or group.get(KAI_SEGMENT_SIZE), required, preferred), pod.metadata.annotations
     return (group.get(KAI_SEGMENT_SIZE), group.get(KAI_SEGMENT_REQUIRED), group.get(KAI_SEGMENT_PREFERRED)), group
 

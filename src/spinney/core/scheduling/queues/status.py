@@ -52,12 +52,12 @@ def resources_status(found: ResourceUsage, preemptible: bool) -> dict[str, dict[
     return {"requested": requested, "allocated": allocated, "allocatedNonPreemptible": kept}
 
 
-def podgroup_status_changes(said: ResourcesStatus, wanted: Mapping[str, Mapping[str, str]]) -> Json:
+def podgroup_status_changes(current: ResourcesStatus, wanted: Mapping[str, Mapping[str, str]]) -> Json:
     """The merge patch to the wanted status; empty if there is no change. Equal amounts may be written differently."""
     there = {
-        "requested": said.requested,
-        "allocated": said.allocated,
-        "allocatedNonPreemptible": said.allocated_non_preemptible,
+        "requested": current.requested,
+        "allocated": current.allocated,
+        "allocatedNonPreemptible": current.allocated_non_preemptible,
     }
     changed: Json = {}
     for name, amounts in there.items():
@@ -79,8 +79,8 @@ def _text(resource: str, amount: int) -> str:
     return quantity.format_bytes(amount) if in_bytes else str(amount)
 
 
-def _is_same(said: str | int | None, wanted: str) -> bool:
-    return said is not None and quantity.is_valid(said) and quantity.compare(said, wanted) == 0
+def _is_same(current: str | int | None, wanted: str) -> bool:
+    return current is not None and quantity.is_valid(current) and quantity.compare(current, wanted) == 0
 
 
 def _add(sums: Sums, more: Sums) -> None:
@@ -143,15 +143,15 @@ def statuses(queues: Iterable[Queue], own: Mapping[str, Tally], figures: Mapping
     return {name: _status(total[name], children[name]) | _extensions(figures.get(name)) for name in known}
 
 
-def queue_status_changes(said: QueueStatus, wanted: Json) -> Json:
+def queue_status_changes(current: QueueStatus, wanted: Json) -> Json:
     """The fields to write. A missing amount equals zero."""
     there = {
-        "requested": said.requested,
-        "allocated": said.allocated,
-        "allocatedNonPreemptible": said.allocated_non_preemptible,
-        "fairShare": said.fair_share,
-        "asked": said.asked,
-        "borrowed": said.borrowed,
+        "requested": current.requested,
+        "allocated": current.allocated,
+        "allocatedNonPreemptible": current.allocated_non_preemptible,
+        "fairShare": current.fair_share,
+        "asked": current.asked,
+        "borrowed": current.borrowed,
     }
     changed: Json = {
         name: wanted[name]
@@ -159,7 +159,7 @@ def queue_status_changes(said: QueueStatus, wanted: Json) -> Json:
         if name in wanted
         and any(str(amounts.get(resource, _ZERO)) != amount for resource, amount in wanted[name].items())
     }
-    if list(said.child_queues) != wanted["childQueues"]:
+    if list(current.child_queues) != wanted["childQueues"]:
         changed["childQueues"] = wanted["childQueues"]
     return changed
 

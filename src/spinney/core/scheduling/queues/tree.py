@@ -362,7 +362,7 @@ class Queues:
 
     def verdict(self, queue: str, requested: Amounts, preemptible: bool) -> Refusal | None:
         """Why the queue does not admit the request; None: it does."""
-        refused = self._standing(queue)
+        refused = self._invalid_queue(queue)
         if refused is not None:
             return refused
         asked = self._scale.shares_of(requested)
@@ -473,7 +473,7 @@ class Queues:
             for name in (*self.upwards(queue), ROOT):
                 claimed.pop(name, None)
 
-    def _standing(self, queue: str) -> Refusal | None:
+    def _invalid_queue(self, queue: str) -> Refusal | None:
         """Only leaf queues whose ancestors all exist admit gangs."""
         if queue not in self._queues:
             return Refusal(QUEUE_DOES_NOT_EXIST, f"Queue '{queue}' does not exist{did_you_mean(queue, self._queues)}")

@@ -5,8 +5,8 @@ from spinney.core.scheduling.reporting.report_builder import (
     WriteFailure,
     awaiting_volumes,
     failed,
+    is_write_failure,
     report,
-    tells_failure,
     ungrouped_reports,
 )
 
@@ -18,7 +18,7 @@ __all__ = [
     "WriteFailure",
     "awaiting_volumes",
     "failed",
+    "is_write_failure",
     "report",
-    "tells_failure",
     "ungrouped_reports",
 ]

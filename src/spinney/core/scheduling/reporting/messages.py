@@ -134,8 +134,8 @@ def unable(why: str) -> str:
 
 def known(text: str) -> str:
     """Without internal names: unequal pods of a leaf are split into shapes; without sub-groups there is one leaf."""
-    told = _SHAPE.sub("", text).removeprefix(f"{DEFAULT_LEAF}: ")
-    return f"the gang {told.removeprefix(_UNNAMED)}" if told.startswith(_UNNAMED) else told
+    stripped = _SHAPE.sub("", text).removeprefix(f"{DEFAULT_LEAF}: ")
+    return f"the gang {stripped.removeprefix(_UNNAMED)}" if stripped.startswith(_UNNAMED) else stripped
 
 
 def beyond_minimum(pod: tuple[str, str], fit: str = f"{_NO_NODES}.") -> str:

@@ -45,33 +45,33 @@ _GIVEN_UP = ("occupied", "fitsIf", "blocked", "best", "lines")
 
 def record(state: str, lines: Iterable[str], found: Explanation | None = None, **more: Any) -> Json:
     """`lines` are those of the message; the rest are the numbers they are made of."""
-    told: Json = {"version": VERSION, "state": state, "lines": [_cut(line) for line in lines][:_MOST]}
+    body: Json = {"version": VERSION, "state": state, "lines": [_cut(line) for line in lines][:_MOST]}
     if found is not None:
-        told |= _figures(found)
-    return _bounded(told | {name: value for name, value in more.items() if value})
+        body |= _figures(found)
+    return _bounded(body | {name: value for name, value in more.items() if value})
 
 
-def encode(told: Json) -> str:
-    return msgspec.json.encode(told).decode()
+def encode(body: Json) -> str:
+    return msgspec.json.encode(body).decode()
 
 
 def decode(text: str) -> Json | None:
     """None: there is no explanation, or not one of a known version."""
     try:
-        told = read_json(text) if text else None
+        body = read_json(text) if text else None
     except DocumentError:
         return None
-    return told if isinstance(told, dict) and told.get("version") == VERSION else None
+    return body if isinstance(body, dict) and body.get("version") == VERSION else None
 
 
 def _figures(found: Explanation) -> Json:
     written = write_result(Result((Decision("", "infeasible", explanation=found),)))["gangs"][0]["explanation"]
     blocked: Json = written["blocked"]
     occupied = blocked.pop("occupied", {})
-    told: Json = {"reason": _cut(found.reason), "group": found.group, "level": found.level}
-    told |= {"considered": found.considered, "best": written["best"][:_MOST]}
-    told |= {"blocked": _most(blocked), "occupied": _most(occupied), "fitsIf": [_way(way) for way in written["fitsIf"]]}
-    return {name: value for name, value in told.items() if value not in (None, [], {})}
+    body: Json = {"reason": _cut(found.reason), "group": found.group, "level": found.level}
+    body |= {"considered": found.considered, "best": written["best"][:_MOST]}
+    body |= {"blocked": _most(blocked), "occupied": _most(occupied), "fitsIf": [_way(way) for way in written["fitsIf"]]}
+    return {name: value for name, value in body.items() if value not in (None, [], {})}
 
 
 def _most(counts: Mapping[str, int]) -> Json:
@@ -94,14 +94,14 @@ def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
 
 
-def _bounded(told: Json) -> Json:
+def _bounded(body: Json) -> Json:
     for name in _GIVEN_UP:
-        if len(msgspec.json.encode(told)) <= LIMIT - _AT_BYTES:
-            return told
-        if name in told:
-            told = {key: value for key, value in told.items() if key != name}
-            told["leftOut"] = [*told.get("leftOut", ()), name]
-    return told
+        if len(msgspec.json.encode(body)) <= LIMIT - _AT_BYTES:
+            return body
+        if name in body:
+            body = {key: value for key, value in body.items() if key != name}
+            body["leftOut"] = [*body.get("leftOut", ()), name]
+    return body
 
 
 NORMAL, WARNING = "Normal", "Warning"
@@ -244,19 +244,19 @@ def next_conditions(
     others = [to_builtins(one) for one in before if one is not old]
     if report.clears:
         return None if old is None else others
-    said = report.condition
-    if said is None or (old is not None and (old.message, old.reason) == (said["message"], said["reason"])):
+    wanted = report.condition
+    if wanted is None or (old is not None and (old.message, old.reason) == (wanted["message"], wanted["reason"])):
         return None
-    if old is not None and alike(old.message, said["message"]):
+    if old is not None and alike(old.message, wanted["message"]):
         unmoved = {"transitionID": old.transition_id, "lastTransitionTime": old.last_transition_time}
-        return [*others, {**said, **unmoved}]
+        return [*others, {**wanted, **unmoved}]
     number = 1 + max([read_number(one.transition_id) or 0 for one in before], default=0)
-    return [*others, {**said, "transitionID": str(number), "lastTransitionTime": format_time(now_s)}]
+    return [*others, {**wanted, "transitionID": str(number), "lastTransitionTime": format_time(now_s)}]
 
 
-def pod_condition(before: PodCondition | None, said: tuple[str, str], now_s: float) -> Json | None:
+def pod_condition(before: PodCondition | None, wanted: tuple[str, str], now_s: float) -> Json | None:
     """PodScheduled=False with reason and message; None: no change."""
-    reason, message = said
+    reason, message = wanted
     if before is not None and (before.status, before.reason) == ("False", reason) and alike(before.message, message):
         return None
     return {

@@ -56,9 +56,9 @@ def report(
     `denied`: why the queue admits no pods beyond the minimum. `hindrance`: why it takes nothing from other queues.
     """
     if reading.mistake:
-        told = record(State.MISTAKE.value, [reading.mistake], reason=reading.mistake)
+        body = record(State.MISTAKE.value, [reading.mistake], reason=reading.mistake)
         reasons = _reasons(_MISTAKE, reading.mistake)
-        return _refused(reading, State.MISTAKE, [reading.mistake], reasons, told, spec, summary)
+        return _refused(reading, State.MISTAKE, [reading.mistake], reasons, body, spec, summary)
     if verdict is None:
         return _not_ready(reading, spec)
     if not isinstance(verdict, Decision):
@@ -74,18 +74,18 @@ def awaiting_volumes(reading: GangView) -> Report:
     pods = [
         PodReport(pod.uid, pod.key, (messages.UNSCHEDULABLE, line)) for pods in reading.waiting.values() for pod in pods
     ]
-    told = record(State.PIPELINED.value, [line], reason=line)
-    return Report(State.PIPELINED, line, pods=tuple(pods), explanation=told)
+    body = record(State.PIPELINED.value, [line], reason=line)
+    return Report(State.PIPELINED, line, pods=tuple(pods), explanation=body)
 
 
 def _not_ready(reading: GangView, spec: PodGroupSpec) -> Report:
     """Without a condition on the PodGroup: an incomplete gang is not unschedulable."""
     why = cut(reading.not_ready)
-    told = record(State.NOT_READY.value, [why], reason=why)
+    body = record(State.NOT_READY.value, [why], reason=why)
     marked = (messages.UNSCHEDULABLE, why) if _marks(spec) else None
     pods = [PodReport(pod.uid, pod.key, marked) for pods in reading.waiting.values() for pod in pods]
     event = Event(NORMAL, messages.NOT_READY, why)
-    return Report(State.NOT_READY, why, group_event=event, pods=(*pods, *_held(reading, spec)), explanation=told)
+    return Report(State.NOT_READY, why, group_event=event, pods=(*pods, *_held(reading, spec)), explanation=body)
 
 
 def _held(reading: GangView, spec: PodGroupSpec) -> Iterator[PodReport]:
@@ -102,8 +102,8 @@ def _marks(spec: PodGroupSpec) -> bool:
 
 def _over_queue(reading: GangView, refusal: QueueRefusal, spec: PodGroupSpec, summary: ClusterSummary) -> Report:
     reasons = _reasons(refusal.reason, refusal.message, _plain(refusal.details))
-    told = record(State.OVER_QUEUE.value, [refusal.message], reason=refusal.message, queueReason=refusal.reason)
-    return _refused(reading, State.OVER_QUEUE, [refusal.message], reasons, told, spec, summary)
+    body = record(State.OVER_QUEUE.value, [refusal.message], reason=refusal.message, queueReason=refusal.reason)
+    return _refused(reading, State.OVER_QUEUE, [refusal.message], reasons, body, spec, summary)
 
 
 def _unplaced(
@@ -143,13 +143,13 @@ def _refused(
     state: State,
     lines: Sequence[str],
     reasons: list[Json],
-    told: Json,
+    body: Json,
     spec: PodGroupSpec,
     summary: ClusterSummary,
 ) -> Report:
     prefix = f"Node-Pool '{summary.node_pool}': " if spec.scheduling_backoff == _BACKING_OFF else ""
     message = cut(prefix + "\n".join(lines))
-    said = {"nodePool": summary.node_pool, "status": "True", "reason": messages.UNSCHEDULABLE, "message": message}
+    fields = {"nodePool": summary.node_pool, "status": "True", "reason": messages.UNSCHEDULABLE, "message": message}
     event = Event(WARNING, messages.UNSCHEDULABLE, message)
     marked = (messages.UNSCHEDULABLE, message) if _marks(spec) else None
     pods = [PodReport(pod.uid, pod.key, marked, event) for pods in reading.waiting.values() for pod in pods]
@@ -157,10 +157,10 @@ def _refused(
         state,
         message,
         # A group that has pods allocated keeps the condition from before.
-        condition=None if reading.gang.running else {"type": UNSCHEDULABLE_ON_NODE_POOL, **said, "reasons": reasons},
+        condition=None if reading.gang.running else {"type": UNSCHEDULABLE_ON_NODE_POOL, **fields, "reasons": reasons},
         group_event=Event(NORMAL, messages.UNSCHEDULABLE, message),
         pods=(*pods, *_held(reading, spec)),
-        explanation=told,
+        explanation=body,
     )
 
 
@@ -231,8 +231,8 @@ def _ours(found: Explanation, first: str) -> list[str]:
 
 
 def _reasons(reason: str, message: str, details: Json | None = None) -> list[Json]:
-    said: Json = {"reason": reason, "message": message}
-    return [{**said, "details": {"queueDetails": details}} if details else said]
+    fields: Json = {"reason": reason, "message": message}
+    return [{**fields, "details": {"queueDetails": details}} if details else fields]
 
 
 def _plain(details: Any) -> Json | None:
@@ -270,22 +270,22 @@ def failed(reading: GangView, failures: Sequence[WriteFailure], spec: PodGroupSp
     state = State.EVICTION_ERROR if failures[0].write == "evict" else State.BINDING_ERROR
     lines = _lines(failures)
     message = cut("\n".join(lines))
-    said = {"nodePool": summary.node_pool, "status": "True", "reason": state.value, "message": message}
+    fields = {"nodePool": summary.node_pool, "status": "True", "reason": state.value, "message": message}
     reasons = [{"reason": state.value, "message": message}]
     return Report(
         state,
         message,
-        condition=None if reading.gang.running else {"type": UNSCHEDULABLE_ON_NODE_POOL, **said, "reasons": reasons},
+        condition=None if reading.gang.running else {"type": UNSCHEDULABLE_ON_NODE_POOL, **fields, "reasons": reasons},
         group_event=Event(NORMAL, failures[0].event.reason, message),
         pods=tuple(_pods(reading, failures, state, message, spec)),
         explanation=record(state.value, lines, reason=lines[0]),
     )
 
 
-def tells_failure(explanation: str) -> bool:
+def is_write_failure(explanation: str) -> bool:
     """Whether the explanation reports a refused write: it stays while the write is retried."""
-    told = decode(explanation)
-    return told is not None and told.get("state") in [state.value for state in _FAILED]
+    body = decode(explanation)
+    return body is not None and body.get("state") in [state.value for state in _FAILED]
 
 
 def _lines(failures: Sequence[WriteFailure]) -> list[str]:
@@ -300,12 +300,12 @@ def _pods(
     own = {each.uid: each.event for each in failures if each.write == "bind"}
     reason = messages.UNSCHEDULABLE if state is State.EVICTION_ERROR else messages.BINDING_ERROR
     marks = spec.mark_unschedulable is not False or state is State.BINDING_ERROR
-    told = []
+    reports = []
     for pod in [pod for pods in reading.waiting.values() for pod in pods]:
         event = own.get(pod.uid)
-        said = (reason, cut(event.message) if event is not None else message)
-        told.append(PodReport(pod.uid, pod.key, said if marks else None, event))
-    return told
+        fields = (reason, cut(event.message) if event is not None else message)
+        reports.append(PodReport(pod.uid, pod.key, fields if marks else None, event))
+    return reports
 
 
 def ungrouped_reports(group: tuple[str, str], pods: Iterable[Pod]) -> list[PodReport]:

@@ -191,7 +191,7 @@ class Cache(Generic[T]):
         self._items: dict[Key, T] = {}
         self._indexes: dict[str, tuple[IndexKeys[T], dict[str, dict[Key, None]]]] = {}
         self._subscribers: tuple[Subscriber[T], ...] = ()
-        self._settled = 0  # everything up to this version is in the cache
+        self._complete_to = 0  # everything up to this version is in the cache
         self._latest = 0  # the newest version seen
         self._newest = 0  # no cached object or tombstone is newer
         self._tombstones: dict[Key, int] = {}
@@ -299,7 +299,7 @@ class Cache(Generic[T]):
             return False
         item = self._items.get(key)
         _, _, uid, version = self._identity(item) if item is not None else ("", "", "", "")
-        view = self._settled if item is None or not pending.is_older else 0
+        view = self._complete_to if item is None or not pending.is_older else 0
         known = max(version_number(version), self._tombstones.get(key, 0), view)
         return known >= pending.at_least and not (pending.absent_uid and uid == pending.absent_uid)
 
@@ -344,7 +344,7 @@ class Cache(Generic[T]):
         self._listed = set()
         self._renewing = False
         self._tombstones.clear()
-        self._settled = self._latest = version_number(version)
+        self._complete_to = self._latest = version_number(version)
         self.synced = True
         self._wake()
 
@@ -355,7 +355,7 @@ class Cache(Generic[T]):
             item = event.object
             namespace, name, uid, version = identity(item)
             key, number = (namespace, name), version_number(version)
-            if 0 < number <= self._settled:
+            if 0 < number <= self._complete_to:
                 continue
             if event.type == "DELETED":
                 self._bury(key, number)
@@ -381,8 +381,8 @@ class Cache(Generic[T]):
     def bookmark(self, version: str) -> None:
         """All events up to this version have been delivered."""
         number = version_number(version)
-        if number > self._settled:
-            self._settled = number
+        if number > self._complete_to:
+            self._complete_to = number
             self._latest = max(self._latest, number)
             self._tombstones = {key: dead for key, dead in self._tombstones.items() if dead > number}
         self._wake()
@@ -400,7 +400,7 @@ class Cache(Generic[T]):
         if self._indexes:
             self._reindex(key, old, item)
         if self._subscribers:
-            self._tell(Change(key, old, item))
+            self._notify(Change(key, old, item))
 
     def _bury(self, key: Key, number: int) -> None:
         if 0 < number < self._known(key):
@@ -424,7 +424,7 @@ class Cache(Generic[T]):
         if old is None:
             return
         self._reindex(key, old, None)
-        self._tell(Change(key, old, None))
+        self._notify(Change(key, old, None))
 
     def _reindex(self, key: Key, old: T | None, new: T | None) -> None:
         for keys_of, index in self._indexes.values():
@@ -437,7 +437,7 @@ class Cache(Generic[T]):
                     _unlist(index, value, key)
             _list_under(index, after, key)
 
-    def _tell(self, change: Change[T]) -> None:
+    def _notify(self, change: Change[T]) -> None:
         for subscriber in self._subscribers:
             self._guarded(subscriber, change)
 

@@ -42,7 +42,7 @@ class GcPause:
             gc.freeze()
         self._running += 1
         try:
-            yield self._look_at_new
+            yield self._collect_young
         finally:
             self._running -= 1
             if not self._running:
@@ -50,7 +50,7 @@ class GcPause:
                 gc.enable()
 
     @staticmethod
-    def _look_at_new() -> None:
+    def _collect_young() -> None:
         gc.collect(0)
 
 

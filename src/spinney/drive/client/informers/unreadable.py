@@ -52,7 +52,7 @@ class Unreadable:
         self._write = write
         self.totals: Counter[str] = Counter()
         self._present: dict[tuple[str, Key], Broken] = {}
-        self._told: dict[tuple[str, Key], tuple[str, str]] = {}
+        self._reported: dict[tuple[str, Key], tuple[str, str]] = {}
         self._listeners: list[Callable[[Complaint], None]] = []
 
     @property
@@ -70,7 +70,7 @@ class Unreadable:
 
     def report(self, resource: ResourcePath, thing: Broken, error: Exception | None = None) -> None:
         """Report an object found in a one-time list; not counted as present, since its removal would go unnoticed."""
-        if not self._is_news(str(resource), thing):
+        if not self._is_new(str(resource), thing):
             return
         self.totals[str(resource)] += 1
         complaint = Complaint(resource, thing)
@@ -87,14 +87,14 @@ class Unreadable:
         """The number of unreadable objects at present, by resource."""
         return Counter(name for name, _ in self._present)
 
-    def _is_news(self, name: str, thing: Broken) -> bool:
+    def _is_new(self, name: str, thing: Broken) -> bool:
         state = (thing.uid, thing.version)
-        if self._told.get((name, thing.key)) == state:
+        if self._reported.get((name, thing.key)) == state:
             return False
-        self._told.pop((name, thing.key), None)
-        self._told[name, thing.key] = state
-        if len(self._told) > _REMEMBERED:
-            del self._told[next(iter(self._told))]
+        self._reported.pop((name, thing.key), None)
+        self._reported[name, thing.key] = state
+        if len(self._reported) > _REMEMBERED:
+            del self._reported[next(iter(self._reported))]
         return True
 
 

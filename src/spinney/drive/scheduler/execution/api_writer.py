@@ -30,12 +30,12 @@ class WriteConfirmation:
     """Covers the caches that decisions are based on. `settled` is called when all results are known."""
 
     def __init__(
-        self, client: ApiClient, caches: Sequence[Cache[Any]], dice: Dice, settled: Callable[[], None]
+        self, client: ApiClient, caches: Sequence[Cache[Any]], dice: Dice, when_confirmed: Callable[[], None]
     ) -> None:
         self._client = client
         self._caches = tuple(caches)
         self._dice = dice
-        self._settled = settled
+        self._when_confirmed = when_confirmed
 
     async def confirm_writes(self) -> None:
         """Wait until the caches show the results of everything written so far."""
@@ -43,7 +43,7 @@ class WriteConfirmation:
         while True:
             try:
                 await catch_up(self._client, self._caches)
-                self._settled()
+                self._when_confirmed()
                 return
             except ClientError as error:
                 _log.warning("own writes are not settled yet", error=str(error))

@@ -125,7 +125,7 @@ class Binder:
         bind_results |= {
             assignment.uid: bind_result for assignment, (bind_result, _) in zip(assignments, tried, strict=True)
         }
-        return BindResults(bind_results, _failures(keys, assignments, [said for _, said in tried]))
+        return BindResults(bind_results, _failures(keys, assignments, [refusal for _, refusal in tried]))
 
     async def probe(self, plan: Plan, keys: Mapping[str, Key]) -> tuple[WriteFailure, ...]:
         """Dry run: the binds of a plan that the API server would refuse."""
@@ -151,21 +151,21 @@ class Binder:
         return outcome.status if is_no and isinstance(outcome, Refused) else None
 
     async def _bind(self, key: Key, assignment: Assignment, plan: Plan) -> _Tried:
-        said: Status | None = None
+        refusal: Status | None = None
         for attempt in range(_TRIES):
             pod = self._pods.get(key)
-            settled = _settled(pod, assignment)
-            if settled is not None:
-                return settled, None
+            known_result = _result_without_bind(pod, assignment)
+            if known_result is not None:
+                return known_result, None
             assert pod is not None
             if self._session.cluster.inventory.find(assignment.node) is None:
                 return BindResult.REFUSED, None
             async with self._slots:
-                bind_result, said = await self._try(key, pod, assignment, plan)
+                bind_result, refusal = await self._try(key, pod, assignment, plan)
             if bind_result is not BindResult.RETRY:
-                return bind_result, said
+                return bind_result, refusal
             await asyncio.sleep(_BACKOFF.delay_s(attempt, self._api_writer.dice))
-        return BindResult.RETRY, said
+        return BindResult.RETRY, refusal
 
     async def _try(self, key: Key, pod: Pod, assignment: Assignment, plan: Plan) -> _Tried:
         given = Precondition(assignment.uid, pod.metadata.resource_version)
@@ -205,7 +205,7 @@ def _answer(reason: Status | TransportError) -> Status | None:
 
 
 def _failures(
-    keys: Mapping[str, Key], assignments: Sequence[Assignment], said: Sequence[Status | None]
+    keys: Mapping[str, Key], assignments: Sequence[Assignment], refusal: Sequence[Status | None]
 ) -> tuple[WriteFailure, ...]:
     """Sorted by pod name, so that the same failure is reported first each time."""
     found = [
@@ -216,7 +216,7 @@ def _failures(
             pod,
             assignment.uid,
         )
-        for assignment, status in zip(assignments, said, strict=True)
+        for assignment, status in zip(assignments, refusal, strict=True)
         if status is not None and (pod := keys[assignment.uid])
     ]
     return tuple(sorted(found, key=lambda each: each.pod))
@@ -239,7 +239,7 @@ def hint_labels(assignment: Assignment) -> dict[str, str]:
     return {RANK: str(assignment.rank)} | ({SEGMENT: str(assignment.segment)} if assignment.segment is not None else {})
 
 
-def _settled(pod: Pod | None, assignment: Assignment) -> BindResult | None:
+def _result_without_bind(pod: Pod | None, assignment: Assignment) -> BindResult | None:
     """The result for an assignment that needs no bind; None: it needs one."""
     if pod is None or pod.metadata.uid != assignment.uid or not pod.is_here:
         return BindResult.NOT_NEEDED

@@ -87,8 +87,8 @@ class Evictor:
     async def _mark(self, target: EvictionTarget) -> None:
         """Set the DisruptionTarget condition (best effort), so that the owner does not count this as a failure."""
         pod = target.pod
-        said = pod.condition(DISRUPTION_TARGET)
-        if said is not None and said.status == "True":
+        disruption = pod.condition(DISRUPTION_TARGET)
+        if disruption is not None and disruption.status == "True":
             return
         condition: Json = {
             "type": DISRUPTION_TARGET,

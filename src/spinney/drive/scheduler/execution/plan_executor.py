@@ -16,7 +16,7 @@ from spinney.core.scheduling.cycle.actions import EvictionTarget, PlanTask, Task
 from spinney.core.scheduling.gang.predecessors import noted
 from spinney.core.scheduling.plan import Plan, encode
 from spinney.core.scheduling.plan_records import PlanRecords
-from spinney.core.scheduling.reporting import WriteFailure, tells_failure
+from spinney.core.scheduling.reporting import WriteFailure, is_write_failure
 from spinney.core.scheduling.reporting.messages import failed_record
 from spinney.drive.apply.door import Door
 from spinney.drive.apply.outcome import Outcome, Refused, RetryLater, Unknown, Written
@@ -39,9 +39,9 @@ async def write_plan(
     """
     serial, signed = records.seal(group, plan)
     annotations: dict[str, str | None] = {**signed, PLACEMENT_SCORE: f"{plan.score:.4f}", **notes}
-    told = group.annotations.get(EXPLANATION, "")
+    explanation = group.annotations.get(EXPLANATION, "")
     over = {name for name in (EXPLANATION, CONSOLIDATE) if name in group.annotations}
-    over -= {EXPLANATION} if tells_failure(told) else set()
+    over -= {EXPLANATION} if is_write_failure(explanation) else set()
     over -= {CONSOLIDATE} if plan.moves else set()
     annotations.update(dict.fromkeys(sorted(over)))
     outcome = await _annotate(door, group, group.resource_version, annotations)
