@@ -211,7 +211,7 @@ def test_inv7_nobody_is_evicted_again_for_a_gang_whose_binds_are_refused() -> No
         assert sorted(await bound(world)) == ["low-0", "low-1"]
         assert evicted == []
         guard.stands = False
-        await asyncio.sleep(60)
+        await asyncio.sleep(90)  # the longest backoff, a minute between searches
         assert sorted(await bound(world)) == ["high-0", "high-1"]
 
     in_world(scenario, nodes=ONE_RACK, wrap=guard.wrap)
