@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -59,8 +60,8 @@ def a_remembered_failure_forgets_what_was_placed(ground: Ground) -> None:
     """Failed states are told apart by the domains in use, not by what is in them."""
 
     def forgetful(original: Any) -> Any:
-        def state(self: Any, placed: Any, contents: Any) -> object:
-            number, looks = original(self, placed, contents)
+        def state(self: Any, tried: Any) -> object:
+            number, looks = original(self, tried)
             return number, tuple([look for look, _ in looks])
 
         return state
@@ -80,8 +81,10 @@ def what_is_to_come_must_find_more_than_it_needs(ground: Ground) -> None:
     """The look ahead counts the last part twice."""
 
     def strict(original: Any) -> Any:
-        def enough(self: Any, now: Any, choices: Any, placed: Any, contents: Any) -> bool:
-            verdict: bool = original(self, [*now, now[-1]], [*choices, choices[-1]], placed, contents)
+        def enough(self: Any, tried: Any) -> bool:
+            longer = copy.copy(tried)
+            longer.now, longer.choices = [*tried.now, tried.now[-1]], [*tried.choices, tried.choices[-1]]
+            verdict: bool = original(self, longer)
             return verdict
 
         return enough

@@ -112,8 +112,6 @@ class Allocator:
         """How much may be moved for it now: at a request at once, by itself once in a while and for few in a cycle."""
         if entry.limits is None or entry.is_asked:
             return entry.limits
-        if entry.probes:
-            return None  # the API server refuses its binds: nobody moves in vain
         now_s = self._session.clock.monotonic()
         is_early = entry.moves_from_s > now_s + _SLACK_S
         self._searches += not is_early
