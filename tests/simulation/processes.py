@@ -14,9 +14,11 @@ from typing import Any
 import msgspec
 
 from kube_apimachinery.clock import Clock, Dice
+from spinney.api.builtin.pod import Pod
 from spinney.api.labels import PLAN
 from spinney.api.roles import NAMESPACE
 from spinney.core.grouping.queue_and_priority import GrouperSettings
+from spinney.core.scheduling.cluster import Cluster
 from spinney.core.scheduling.plan import Plan, decode
 from spinney.core.scheduling.plan_records import Term
 from spinney.core.scheduling.settings import Settings
@@ -142,6 +144,16 @@ class _Announcing:
         return await self._inner.request(method, path, **rest)
 
 
+def _announce_reservations(cluster: Cluster, reserves: Callable[[str], None]) -> None:
+    reserve = cluster.reserve
+
+    def announced(pod: Pod, node: str, zone: str = "") -> None:
+        reserves(pod.metadata.uid)
+        reserve(pod, node, zone)
+
+    cluster.reserve = announced  # type: ignore[method-assign]
+
+
 class _Held:
     def __init__(self, inner: Stream, flowing: asyncio.Event) -> None:
         self._inner = inner
@@ -184,6 +196,7 @@ class SchedulerProcess:
     late: float = 0.0
     evicts: Callable[[tuple[str, str], str], None] = lambda key, uid: None
     sends: Callable[[tuple[str, str], Plan], None] = lambda key, plan: None
+    reserves: Callable[[str], None] = lambda uid: None
     lives: list[Life] = field(default_factory=list)
     crashes: int = 0
     lost: int = 0
@@ -307,6 +320,7 @@ class SchedulerProcess:
             record_keys=self.world.record_keys,
             leads=asked or Term(epoch=self.epoch),
         )
+        _announce_reservations(life.scheduler.session.cluster, self.reserves)
         async with asyncio.TaskGroup() as group:
             group.create_task(life.scheduler.run(), name="scheduler")
             if self.groups:

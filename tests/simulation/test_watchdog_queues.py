@@ -103,3 +103,14 @@ def test_q1_the_judge_divides_as_the_contract_says() -> None:
     asked = {name: {"gpu": 32_000, "cpu": 0, "memory": 0} for name in queues}
     shares = fair_shares(queues, asked, {"gpu": 32_000, "cpu": 0, "memory": 0})
     assert (shares["a", "gpu"], shares["b", "gpu"]) == (12_000, 20_000)
+
+
+@pytest.mark.parametrize("is_reserved", [True, False])
+def test_inv7_q5_what_was_reserved_earlier_in_the_cycle_counts(is_reserved: bool) -> None:
+    """The plan of the other gang is sent at the end of the cycle, when its pods above the minimum are placed too."""
+    record = lent(60.0, a=32, b=0)
+    record.pod("a9-0", "a9")
+    record.gang("a9", minimum=1, queue="a")
+    if is_reserved:
+        record.dog.reserves("uid-of-a9-0")
+    assert (takes(record, "a3-0") == []) == is_reserved

@@ -97,6 +97,7 @@ async def _play(world: World, sim: Sim, dice: Random, sets: bool, trial: Trial, 
             late=late,
             evicts=dog.evicts,
             sends=dog.sends,
+            reserves=dog.reserves,
             make=make,
         )
         for number in range(dice.choice((1, 2)) if elects else 1)

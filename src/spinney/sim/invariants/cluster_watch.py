@@ -12,12 +12,15 @@ import asyncio
 import heapq
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 import msgspec
 import structlog
 
 from kube_apimachinery.clock import Clock
+from spinney.api.labels import PLAN
+from spinney.core.scheduling.plan import PlanError, decode
 from spinney.drive.client.api import ApiClient, Selection
 from spinney.drive.client.codec import read_status
 from spinney.drive.client.errors import ClientError, Gone, status_error
@@ -185,9 +188,18 @@ class ClusterWatch:
             raise status_error(read_status(obj.get("code", 500), msgspec.json.encode(obj)), about=f"WATCH {collection}")
         version = int(obj["metadata"]["resourceVersion"])
         if event["type"] != "BOOKMARK":
+            if collection == PODGROUPS:
+                self._announce(obj)
             arrived_s = self._clock.monotonic()
             heapq.heappush(self._waiting, _Write(version, collection, event["type"] == "DELETED", obj, arrived_s))
         return version
+
+    def _announce(self, podgroup: Json) -> None:
+        """Plans of one cycle are decided in one order and recorded in another: earlier ones may count on this one."""
+        text = (podgroup["metadata"].get("annotations") or {}).get(PLAN)
+        with suppress(PlanError):
+            for assignment in decode(text).assignments if text else ():
+                self._watchdog.reserves(assignment.uid)
 
     async def _check(self, accepted: int) -> None:
         """Check what has been held long enough. Writes up to `accepted` complete what the lists have shown."""

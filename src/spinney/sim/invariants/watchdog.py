@@ -85,6 +85,7 @@ class Watchdog:
         self._assigned_by: dict[str, tuple[str, int, float]] = {}  # the last plan that assigned a pod, by uid
         self._decided: dict[Key, tuple[frozenset[tuple[str, str]], float]] = {}  # assignments of a plan and their time
         self._sent: dict[tuple[Key, Plan], float] = {}  # when a plan that is not recorded yet was first sent
+        self._reserved: dict[str, float] = {}  # when capacity was last reserved for a pod, by uid
         self._void: set[tuple[Key, Plan]] = set()  # plans of killed schedulers that nobody fences, recorded too late
         self._newest_s = 0.0  # when the newest epoch first wrote
         self._lost: dict[Key, Counter[str]] = defaultdict(Counter)  # lost bound or assigned members, by leaf
@@ -133,6 +134,13 @@ class Watchdog:
         """
         self._sent.setdefault((gang, plan), self._now())
 
+    def reserves(self, uid: str) -> None:
+        """To be called when a scheduler reserves capacity for a pod: the next decisions count it as used.
+
+        The plan may be sent later in the same cycle, when the pods above the minimum have been placed as well.
+        """
+        self._reserved[uid] = self._now()
+
     def evicts(self, victim: Key, uid: str = "") -> None:
         """Must be called for every eviction by the scheduler, when it reaches the server. `uid`: whom it names.
 
@@ -166,6 +174,7 @@ class Watchdog:
         self._needed = {uid: at_s for uid, at_s in self._needed.items() if at_s >= before_s}
         self._deleted = {uid: each for uid, each in self._deleted.items() if each[1] >= before_s}
         self._sent = {plan: at_s for plan, at_s in self._sent.items() if at_s >= before_s}
+        self._reserved = {uid: at_s for uid, at_s in self._reserved.items() if at_s >= before_s}
         self._void = {each for each in self._void if each in self._sent}
         for by_uid in (self._leaf_of, self._assigned_by):
             for uid in [uid for uid in by_uid if uid not in live and uid not in self._left]:
@@ -309,7 +318,7 @@ class Watchdog:
             for (_, other), sent_s in self._sent.items()
             if sent_s >= since_s
             for assignment in other.assignments
-        )
+        ) | {uid for uid, at_s in self._reserved.items() if at_s >= since_s}
         self._report(properties.inv7_lawful_plan(self.ground, gang, plan, since_s, exact=is_fresh, sent=sent))
         self._report(properties.inv7_lawful_moves(self.ground, gang, plan, exact=is_fresh))
         if is_fresh:
