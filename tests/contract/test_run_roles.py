@@ -151,13 +151,13 @@ def test_a_lease_that_nobody_can_take_is_not_ready_and_is_told_until_it_is_delet
     election = {"enabled": True, "resourceNamespace": NAMESPACE}
     with spinney_run(own, tmp_path, "scheduler", leaderElection=election) as scheduler:
         eventually(
-            lambda: scheduler.get(scheduler.probes, "/readyz")[1].startswith("scheduler: nobody leads"), "told", 60
+            lambda: scheduler.get(scheduler.probes, "/readyz")[1].startswith("scheduler: no process leads"), "told", 60
         )
         status, text = scheduler.get(scheduler.probes, "/readyz")
         assert status == 503
         assert "spec.leaseTransitions: found 2147483647, allowed are 0 to 2147483646" in text
         assert scheduler.get(scheduler.probes, "/healthz")[0] == 200
-        assert scheduler.stderr.read_text().count("nobody can lead") == 1
+        assert scheduler.stderr.read_text().count("no process can lead") == 1
         space.delete(path, "spinney-scheduler").ok(200)
         scheduler.ready()
         assert space.get(path, "spinney-scheduler").ok(200)["spec"]["leaseTransitions"] == 1

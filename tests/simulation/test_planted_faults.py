@@ -240,7 +240,7 @@ def say_nothing(patch: Patch) -> None:
     async def keep_silent(*_: Any) -> bool:
         return True
 
-    patch.setattr(StatusWriter, "_tell", keep_silent)
+    patch.setattr(StatusWriter, "_report", keep_silent)
 
 
 def leave_the_record(patch: Patch) -> None:

@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from cluster_kit.server import eventually
+from spinney.sim.controllers import third_party
 from stack_kit.preloaded import Done, Preloaded
 from stack_kit.spinney import SPINNEY, Spinney, spinney
 
@@ -84,6 +85,12 @@ def test_it_says_ready_and_its_kubeconfig_works(up: Up) -> None:
     nodes = running.get("nodes")["items"]
     assert len(nodes) == 16
     assert all(is_ready(node) for node in nodes)
+    others = {each["metadata"]["name"] for each in third_party.definitions()}
+    assert names(running.get("crds")) == OUR_KINDS | others
+
+
+def test_without_the_kinds_of_others_only_ours_are_served(up: Up) -> None:
+    running = up("--no-third-party").ready()
     assert names(running.get("crds")) == OUR_KINDS
 
 

@@ -69,10 +69,28 @@ async def _uninstall(namespace: str, kubeconfig: Path | None) -> None:
 
 async def end_roles(client: ApiClient, door: Door, namespace: str, report: Report) -> None:
     """First nobody is refused any more, then the roles end. Their pods are waited for: a role would put back what is
-    released.
+    released, and the webhook makes its configurations again as long as it runs.
     """
-    from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
     from spinney.drive.client.errors import ClientError
+    from spinney.drive.client.paths import ResourcePath
+
+    await _end_admission(client, door, report)
+    deployments = ResourcePath("apps", "v1", "deployments")
+    for found in await _listed(client, deployments, namespace, _PART_OF):
+        await _delete(door, deployments, found, report)
+    pods = ResourcePath("", "v1", "pods")
+    for _ in range(_PATIENCE_S):
+        left = await _listed(client, pods, namespace, _PART_OF)
+        if not left:
+            await _end_admission(client, door, report)
+            return
+        await asyncio.sleep(_POLL_S)
+    names = ", ".join(found["metadata"]["name"] for found in left)
+    raise ClientError(f"pods of the roles in {namespace} are still there after {_PATIENCE_S} s: {names}")
+
+
+async def _end_admission(client: ApiClient, door: Door, report: Report) -> None:
+    from spinney.api.roles.catalog import WEBHOOK_CONFIGURATION
     from spinney.drive.client.paths import ResourcePath
 
     for plural in _ASKED_FIRST:
@@ -82,17 +100,6 @@ async def end_roles(client: ApiClient, door: Door, namespace: str, report: Repor
             is_policy = labels.get("app.kubernetes.io/part-of") == "spinney"
             if found["metadata"]["name"] == WEBHOOK_CONFIGURATION or is_policy:
                 await _delete(door, path, found, report)
-    deployments = ResourcePath("apps", "v1", "deployments")
-    for found in await _listed(client, deployments, namespace, _PART_OF):
-        await _delete(door, deployments, found, report)
-    pods = ResourcePath("", "v1", "pods")
-    for _ in range(_PATIENCE_S):
-        left = await _listed(client, pods, namespace, _PART_OF)
-        if not left:
-            return
-        await asyncio.sleep(_POLL_S)
-    names = ", ".join(found["metadata"]["name"] for found in left)
-    raise ClientError(f"pods of the roles in {namespace} are still there after {_PATIENCE_S} s: {names}")
 
 
 async def release_finalizers(client: ApiClient, door: Door, report: Report) -> None:
