@@ -13,6 +13,7 @@ from unit.scheduler.preemption_world import CLASSES, ONE_RACK, TWO_RACKS, gang
 from unit.scheduler.scheduler_world import bound, in_world, pod, podgroup
 from unit.scheduler.test_queue_preemption import limited, team
 from unit.scheduler.test_whole_sets import gpus
+from unit.scheduler.watched_world import patch
 
 Json = dict[str, Any]
 
@@ -119,6 +120,21 @@ def test_g13_room_is_held_for_a_replacement_that_comes_when_the_pod_is_gone() ->
         await world.apply(pod("a-1", "a"))
         await world.settle()
         assert (await bound(world)) == {"a-1": node, "b-0": (await bound(world))["b-0"]}
+
+    in_world(scenario, nodes=ONE_RACK)
+
+
+def test_g13_room_is_not_held_for_a_workload_of_the_pod_grouper_that_was_deleted() -> None:
+    """Its PodGroup may stay for a while; the pods of a Deployment have one each, and a successor is in another one."""
+
+    async def scenario(world: World) -> None:
+        await waits(world)
+        grouped = {"metadata": {"annotations": {"kai.scheduler/top-owner-metadata": "name: a"}}}
+        await patch(world, "PodGroup", "a", grouped)
+        await world.settle()
+        await world.delete("Pod", "a-0", grace_s=0)
+        await asyncio.sleep(1)
+        assert set(await bound(world)) == {"older-0", "b-0"}
 
     in_world(scenario, nodes=ONE_RACK)
 

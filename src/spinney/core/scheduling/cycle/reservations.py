@@ -19,8 +19,9 @@ import msgspec
 from kube_apimachinery.quantity import read_number
 from kube_apimachinery.times import format_time, seconds
 from spinney.api.builtin.pod import Pod
+from spinney.api.kinds.podgang import PodGang
 from spinney.api.kinds.podgroup import PodGroup
-from spinney.api.labels import KAI_LAST_START_TIMESTAMP, MEMBERS, NODES, RANK
+from spinney.api.labels import KAI_LAST_START_TIMESTAMP, KAI_TOP_OWNER_METADATA, MEMBERS, NODES, RANK
 from spinney.api.placement.result import Decision, Placement
 from spinney.core.scheduling.amounts import zone_of
 from spinney.core.scheduling.cluster import ReservedCapacity
@@ -159,6 +160,9 @@ class ReturningPods:
         known = decode(group.metadata.annotations.get(NODES, "")) if group is not None else ()
         if group is None or not (known or before or departed or any(not pod.is_here for pod in pods)):
             return
+        if not any(pod.is_here for pod in pods) and _is_grouped(group):
+            self.forget(entry)  # a Job or Deployment that was deleted, or a pod whose successor is in another PodGroup
+            return
         vacant = vacancies(known, pods, departed)
         found = {each.slot: self._absence(entry, each, before.get(each.slot)) for each in vacant}
         if found:
@@ -241,6 +245,13 @@ class ReturningPods:
         self._absences.pop(entry.key, None)
         self.open(entry)
         entry.homes, entry.awaited, entry.departed = {}, (), []
+
+
+def _is_grouped(group: PodGroup) -> bool:
+    """Whether the pod-grouper made it, not the operator or a user."""
+    owner = group.metadata.controller
+    by_operator = owner is not None and owner.kind == PodGang.KIND
+    return KAI_TOP_OWNER_METADATA in group.metadata.annotations and not by_operator
 
 
 def _successor(pod: Pod) -> Pod:
