@@ -114,3 +114,14 @@ def test_inv7_q5_what_was_reserved_earlier_in_the_cycle_counts(is_reserved: bool
     if is_reserved:
         record.dog.reserves("uid-of-a9-0")
     assert (takes(record, "a3-0") == []) == is_reserved
+
+
+def test_inv7_q5_a_plan_for_a_pod_that_has_just_left_is_judged_by_what_it_asked_for() -> None:
+    for quota, is_lawful in ((16, True), (32, False)):
+        record = lent(60.0, a=quota, b=0)
+        record.gang("taker", minimum=1, queue="b")
+        record.pod("taker-0", "taker")
+        record.pod("taker-0", "taker", gone=True)
+        record.gang("taker", ("taker-0", "n3"), minimum=1, victims=("a3-0",), queue="b")
+        found = [text for text in record.dog.violations if "INV7" in text]
+        assert (found == []) == is_lawful

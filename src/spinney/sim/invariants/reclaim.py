@@ -185,7 +185,9 @@ def _members(cluster: RecordedState) -> Iterator[tuple[PodFacts, GangFacts]]:
 
 
 def _assigned_pods(cluster: RecordedState, plan: Plan) -> list[PodFacts]:
-    return cluster.pods_with(assignment.uid for assignment in plan.assignments)
+    """Those that were deleted after the decision as well: the plan was made for what they asked for."""
+    uids = {assignment.uid for assignment in plan.assignments}
+    return [*cluster.pods_with(uids), *(pod for pod, _, _ in cluster.gone if pod.uid in uids)]
 
 
 def _capacity(cluster: RecordedState, since_s: float) -> dict[str, int]:
