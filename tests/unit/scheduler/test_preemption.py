@@ -134,6 +134,30 @@ def test_inv2_a_plan_that_waits_is_given_up_when_it_is_less_than_a_minimum_that_
     in_world(scenario, nodes=TWO_RACKS)
 
 
+def test_inv2_a_plan_that_waits_is_given_up_where_only_its_other_pods_would_make_the_minimum() -> None:
+    """The minimum is raised to what is there; the plan is for fewer, and its room is free (seed 666610168)."""
+
+    async def scenario(world: World) -> None:
+        nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))
+        for node in nodes[1:]:
+            await patch(world, "Node", node, {"spec": {"unschedulable": True}})
+        await world.apply([*CLASSES, gang("low", 1, "low"), *pods("low", 1)])
+        await world.settle()
+        await hold(world, "low-0")
+        dog = guarded(world)
+        await world.apply([gang("high", 1, "high"), *pods("high", 3)])
+        await world.settle()
+        plan = await recorded(world, "high")
+        assert plan is not None and (plan.state, len(plan.assignments)) == ("wait", 1)
+        await patch(world, "PodGroup", "high", {"spec": {"minMember": 3}})
+        await hold(world, "low-0", let_go=True)
+        await world.settle(quiet_s=200)
+        assert await bound(world, "high") == {}
+        assert dog.check_at_rest() == []
+
+    in_world(scenario, nodes=TWO_RACKS)
+
+
 def test_g12_a_base_that_waits_for_victims_does_not_leave_the_domain_of_its_scaled_gangs() -> None:
     async def scenario(world: World) -> None:
         nodes = sorted(each["metadata"]["name"] for each in await world.list("Node"))

@@ -32,7 +32,7 @@ from spinney.core.scheduling.cycle.reservations import Reservations
 from spinney.core.scheduling.cycle.scheduling_queue import Planned, QueuedGang, VictimsAwaited
 from spinney.core.scheduling.cycle.session import Session
 from spinney.core.scheduling.cycle.snapshot import Key, Snapshot, group_of
-from spinney.core.scheduling.gang.members import shortage
+from spinney.core.scheduling.gang.members import shortage, starts_whole
 from spinney.core.scheduling.gang.parsed_gang import ParsedGang
 from spinney.core.scheduling.gang.pod_shape import shapes_on
 from spinney.core.scheduling.plan import Assignment, Move, Plan
@@ -380,7 +380,9 @@ class NominatedPlans:
         plan_task = PlanTask(group.metadata, plan, keys)
         assert entry.reading is not None
         is_complete = all(assignment.uid in there and _waits(there[assignment.uid]) for assignment in plan.assignments)
-        if not is_complete or not entry.reading.ready:
+        coming = {assignment.uid for assignment in plan.assignments}
+        is_enough = bool(entry.reading.gang.running) or starts_whole(group, pods, coming)
+        if not (is_complete and is_enough and entry.reading.ready):
             # Its minimum may have been raised since: what is bound is recorded anew, and has to be enough then (INV2).
             return self._drop_plan(entry, plan_task, there)
         why = self._objection(entry, group, plan)

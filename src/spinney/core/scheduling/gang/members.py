@@ -62,6 +62,17 @@ def shortage(podgroup: PodGroup, pods: Sequence[Pod], has_node: Callable[[str], 
     return Shortage(active, minimum, tuple(short))
 
 
+def starts_whole(podgroup: PodGroup, pods: Sequence[Pod], coming: Container[str]) -> bool:
+    """Whether a gang has its minimum with the pods (by uid) that get their nodes now, unless it ends already."""
+    try:
+        tree = read_tree(podgroup.spec)
+    except SubGroupError:
+        return True
+    running, done = _count(pods, lambda name: True)
+    running.update(leaf_of(pod) for pod in pods if pod.metadata.uid in coming)
+    return bool(done) or _is_met(tree, running, None)
+
+
 def members_noted(podgroup: PodGroup, pods: Sequence[Pod], coming: Container[str]) -> str:
     """The most members each leaf has had since the gang started, including pods (by uid) that get their nodes now."""
     running, done = _count(pods, lambda name: True)
