@@ -193,7 +193,8 @@ class Preemptor:
             return VictimSelection(known)
         found: VictimSelection | None = None
         if limits is not None:
-            found = self._ask(reading, msgspec.structs.replace(self._options, consolidate=limits))
+            moved = self._ask(reading, msgspec.structs.replace(self._options, consolidate=limits))
+            found = moved if _is_placed(moved) else None  # tried once in a while: a reason does not change with it
         if reclaim is not None and not _is_placed(found):
             found = self._reclaim(reading, reclaim) or found
         if preempts and not _is_placed(found) and (reclaimable := self._weaker(reading)):
