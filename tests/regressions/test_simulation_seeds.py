@@ -36,6 +36,7 @@ SEEDS = [
     771303398,  # a node was given another zone, and all seats of a part for one zone were given up; the judge
     96107324,  # a gang was taken whole but for pods on a node that had just come back
     880102832,  # without an election a plan of a killed scheduler arrived after one of the next; the judge
+    532189313,  # a node was lost while the process that had sent a plan was paused; the judge
     570582266,  # a search for moves, once a minute, left out of the reason what other searches had said
     666610168,  # a minimum was raised to pods that were there, and a plan that waited for fewer of them was bound
     502583460,  # a plan was made for a pod that had just been deleted, so that nothing was asked for; the judge

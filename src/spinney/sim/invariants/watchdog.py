@@ -329,7 +329,7 @@ class Watchdog:
         self._report(properties.inv3_ties(self.ground, gang, plan, self._assigned_by, since_s, decided_s))
         term = (gang.lease, plan.epoch, self._now())
         self._assigned_by.update(dict.fromkeys((assignment.uid for assignment in plan.assignments), term))
-        self._report(properties.inv1_open(self.ground, plan, since_s))
+        self._report(properties.inv1_open(self.ground, plan, min(since_s, decided_s - self.late_s)))
         if not self._records_come_late:
             for node in sorted({assignment.node for assignment in plan.assignments}):
                 uids = [assignment.uid for assignment in plan.assignments if assignment.node == node]
