@@ -8,18 +8,10 @@ from typing import Any
 
 from cluster_kit.following import following
 from cluster_kit.server import Server
-from spinney.sim.invariants.watchdog import WATCHED_RESOURCES, Watchdog
+from spinney.sim.invariants.cluster_watch import RESOURCES
+from spinney.sim.invariants.watchdog import Watchdog
 
 Json = dict[str, Any]
-_PATHS = {
-    "/pods": "/api/v1/pods",
-    "/nodes": "/api/v1/nodes",
-    "scheduling.k8s.io/priorityclasses": "/apis/scheduling.k8s.io/v1/priorityclasses",
-    "scheduling.run.ai/queues": "/apis/scheduling.run.ai/v2/queues",
-    "scheduling.run.ai/podgroups": "/apis/scheduling.run.ai/v2alpha2/podgroups",
-    "kai.scheduler/topologies": "/apis/kai.scheduler/v1alpha1/topologies",
-}
-assert set(_PATHS) == set(WATCHED_RESOURCES)
 
 
 class WatchRecord:
@@ -35,7 +27,8 @@ class WatchRecord:
         self._followers = ExitStack()
 
     def __enter__(self) -> WatchRecord:
-        for collection, path in _PATHS.items():
+        for collection, resource in RESOURCES.items():
+            path = resource.collection()
             begin = self._server.http("GET", path).ok(200)
             for item in begin["items"]:
                 self._seen.append((0, collection, "ADDED", item))
